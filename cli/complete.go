@@ -194,6 +194,7 @@ func enumerations() map[string][]cobra.Completion {
 		"output": {
 			"table", "wide\tmore columns", "json", "yaml", "name\tkind/name, a line each", "jsonpath=\tas kubectl has it", "template=\ta Go template",
 		},
+		"decision":   {"allowed", "denied", "limited"},
 		"color":      {"auto\ton terminals", "always", "never"},
 		"log-format": {"text", "json"},
 		"renderer":   {"raw", "kustomize", "helm"},

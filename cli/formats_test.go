@@ -20,12 +20,14 @@ import (
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
+	"github.com/pluralsh/plural/hubsvc/audit"
 )
 
 // shown is how each command that shows things is called, and, where it shows what a hub says, the type that it has.
 var shown = map[string]struct{ args, schema string }{
 	"plural status":              {"", "Status"},
 	"plural status web":          {"", "DeploymentList"},
+	"plural audit list":          {"", "AuditList"},
 	"plural cluster list":        {"", "ClusterList"},
 	"plural cluster get":         {"edge-1", "ClusterDetail"},
 	"plural cluster events":      {"edge-1", "EventList"},
@@ -174,6 +176,10 @@ func TestPackagesArePickedAsTheHubPicks(t *testing.T) {
 	}
 }
 
+// auditLine is one of an audit log; examples name its hash.
+const auditLine = `{"time":"2026-01-02T03:00:05Z","id":"kq4z7hjy54pw3hyww5ayyfg7zq","stage":"end","person":"ada","credential":"laptop"` +
+	`,"source":"192.0.2.7","verb":"post","path":"/v1/services/web/sync","decision":"allowed","status":202,"prev":""}`
+
 // everything are a hub's answers by path.
 func everything() map[string]any {
 	moment := now()
@@ -199,7 +205,12 @@ func everything() map[string]any {
 	event := v1.Event{Time: moment, Cluster: "edge-1", Service: "web", Reason: "Applied"}
 	commit := v1.Commit{ID: "0123456789", Subject: "A change", Author: "ada", Time: &moment}
 	counts := v1.Counts{v1.Healthy: 1}
+	record := v1.AuditEntry{Replica: "hub-0", Hash: audit.Hash([]byte(auditLine))}
+	_ = json.Unmarshal([]byte(auditLine), &record.Record) // it is JSON
 	return map[string]any{
+		"audit":        v1.AuditList{Items: []v1.AuditEntry{record}, Missing: []string{}},
+		"audit/chain":  v1.AuditChunk{Replica: "hub-0", File: "audit.jsonl", Text: []byte(auditLine + "\n"), Missing: []string{}},
+		"audit/people": v1.AuditPeople{Items: []v1.AuditPerson{{Person: "ada", Last: moment}}, Since: moment, Missing: []string{}},
 		"status": v1.Status{
 			Workspace: "demo", Commit: commit, Head: commit, Clusters: counts, Services: counts, Deployments: counts,
 			Sources: []v1.Source{source},

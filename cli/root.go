@@ -26,6 +26,7 @@ import (
 	"github.com/pluralsh/plural/cli/access"
 	"github.com/pluralsh/plural/cli/agent"
 	"github.com/pluralsh/plural/cli/application"
+	"github.com/pluralsh/plural/cli/audit"
 	"github.com/pluralsh/plural/cli/auth"
 	"github.com/pluralsh/plural/cli/cluster"
 	"github.com/pluralsh/plural/cli/cmdutil"
@@ -277,6 +278,7 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 		auth.NewCmdAuth(f),
 		access.NewCmdAccess(f),
 		application.NewCmdApplication(f),
+		audit.NewCmdAudit(f),
 		kube.NewCmdKube(f),
 		kubectl.NewCmdKubectl(f),
 		logs.NewCmdLogs(f),

@@ -52,6 +52,7 @@ func TestVerbsAreFew(t *testing.T) {
 		"access":      {"who-can", "explain", "report"},
 		"agent":       {"run", "install"},
 		"application": {"rotate", "rotate-keys"},
+		"audit":       {"export", "verify"},
 		"auth":        {"login", "logout", "end"},
 		"cluster":     {"register"},
 		"config":      {"unset", "path"},

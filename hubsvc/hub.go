@@ -369,7 +369,7 @@ func (h *hub) run(ctx context.Context, server *http.Server, l *listen.Listeners)
 	defer end()
 	h.replica.Run(ctx, group, h.planner.Look)
 	if l.Peers != nil {
-		peers, err := h.replica.Server(h.bundles, h.reaching.channels.PeerHandler())
+		peers, err := h.replica.Server(h.bundles, h.reaching.audit.ServePeer, h.reaching.channels.PeerHandler())
 		if err != nil {
 			return err
 		}
@@ -441,6 +441,7 @@ func (h *hub) server(certificates *tls.Config) (*http.Server, error) {
 	}
 	api.New(h.apiOptions(document)).Routes(mux)
 	h.me().Routes(mux)
+	h.auditAPI().Routes(mux)
 	h.login().Routes(mux, h.registry)
 	pages := h.signin()
 	pages.Routes(mux)

@@ -34,6 +34,8 @@ const logLines = 5000
 // reaching is how people reach clusters, and what happens in clusters reaches people.
 type reaching struct {
 	audit    *audit.Log
+	audits   *audit.Replicas
+	shipper  *audit.Shipper
 	channels *tunnel.Hub
 	kube     *kubeapi.Proxy
 	live     *live.API
@@ -48,7 +50,18 @@ func (h *hub) reach() (err error) {
 		return err
 	}
 	h.acts = acts.New(r.audit, h.people.Person, h.Log)
+	r.audits, err = audit.NewReplicas(audit.ReplicasOptions{
+		Own: r.audit, Self: h.replica.Name(), Members: h.replica.Addresses, Ask: h.replica.Audit, Log: h.Log,
+	})
+	if err != nil {
+		return err
+	}
+	r.shipper = audit.NewShipper(audit.ShipperOptions{
+		Own: r.audit, Self: h.replica.Name(), Sinks: h.auditSinks, Send: h.sendAudit, After: notify.After, Lost: h.events.Notices.AuditLost,
+		Log: h.Log, Metrics: h.registry,
+	})
 	r.notifier = notify.New(notify.Options{
+		Self:      h.replica.Name(),
 		Workspace: func() string { return h.planner.Plan().Desired.Fleet.Workspace.Metadata.Name },
 		Table:     func() *notify.Table { return h.planner.Plan().Sinks }, Now: time.Now, Log: h.Log, Metrics: h.registry,
 		NoLoopback: !h.AllowLoopback,
@@ -126,13 +139,35 @@ func (b backend) Open(ctx context.Context) (tunnelapi.Cluster_ProxyClient, error
 // Name is the connection's.
 func (b backend) Name() string { return b.Connection }
 
+// auditSinks are the names of those that get the audit log. As a side of it, the other replicas are noticed: what they wrote is to be
+// missed when they are gone.
+func (h *hub) auditSinks() []string {
+	h.reaching.audits.Notice()
+	var names []string
+	for name, sink := range h.planner.Plan().Sinks.Sinks {
+		if sink.Audit {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// sendAudit gives lines of the audit log to a sink.
+func (h *hub) sendAudit(ctx context.Context, sink string, shipped []audit.Shipped) error {
+	lines := make([]notify.Line, len(shipped))
+	for i, one := range shipped {
+		lines[i] = notify.Line{Time: one.Time, Denied: one.Denied, JSON: one.Entry, ID: one.Hash}
+	}
+	return h.reaching.notifier.Deliver(ctx, sink, lines)
+}
+
 // runReaching runs what reaches people and clusters. The audit goes on until closed ends: the last requests are written down too.
 func (h *hub) runReaching(ctx, closed context.Context, group *errgroup.Group) {
 	r := &h.reaching
 	group.Go(func() error { return r.audit.Run(closed) })
 	group.Go(func() error { return r.channels.Run(closed) })
 	group.Go(func() error { return r.presence.Run(closed) })
-	for _, run := range []func(context.Context) error{r.live.Run, r.notifier.Run} {
+	for _, run := range []func(context.Context) error{r.live.Run, r.notifier.Run, r.shipper.Run} {
 		group.Go(func() error {
 			if err := run(ctx); !errors.Is(err, context.Canceled) {
 				return err

@@ -22,7 +22,7 @@ import (
 
 // apiRoutes describe all of /v1.
 func apiRoutes() [][]openapi.Route {
-	return [][]openapi.Route{api.APIRoutes(), api.MeRoutes(), api.LoginRoutes(), live.APIRoutes(), join.APIRoutes()}
+	return [][]openapi.Route{api.APIRoutes(), api.MeRoutes(), api.LoginRoutes(), api.AuditRoutes(), live.APIRoutes(), join.APIRoutes()}
 }
 
 // apiOptions are what people's tools are served with.
@@ -34,20 +34,29 @@ func (h *hub) apiOptions(document []byte) api.Options {
 		Follow: func(since string, kinds []v1.ChangeKind, filters func(v1.ChangeKind) string) (api.Follower, error) {
 			return h.view.Follow(since, kinds, filters)
 		},
-		Allow: func(r *http.Request, verb string) (principal.Person, error) {
-			who, err := h.people.Person(r)
-			if err != nil {
-				return principal.Person{}, err
-			}
-			err = h.planner.Access().Fleet(who, verb)
-			if denied := new(access.Denied); errors.As(err, &denied) {
-				return principal.Person{}, &api.Refused{
-					Status: http.StatusForbidden, Message: "user " + strconv.Quote(denied.Person) + " may not " + denied.What, Fix: denied.Fix,
-				}
-			}
-			return who, err
-		},
+		Allow: h.allow,
 	}
+}
+
+// allow is who sends a request, unless they may not do the verb.
+func (h *hub) allow(r *http.Request, verb string) (principal.Person, error) {
+	who, err := h.people.Person(r)
+	if err != nil {
+		return principal.Person{}, err
+	}
+	err = h.planner.Access().Fleet(who, verb)
+	if denied := new(access.Denied); errors.As(err, &denied) {
+		return principal.Person{}, &api.Refused{
+			Status: http.StatusForbidden, Message: "user " + strconv.Quote(denied.Person) + " may not " + denied.What, Fix: denied.Fix,
+		}
+	}
+	return who, err
+}
+
+// auditAPI shows who did what to those who may see it.
+func (h *hub) auditAPI() *api.Audit {
+	of := h.reaching.audits
+	return &api.Audit{Allow: h.allow, List: of.List, Chunk: of.Chunk, People: of.People, Now: time.Now}
 }
 
 // login lets people in who have a token from elsewhere.

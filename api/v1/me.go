@@ -9,7 +9,7 @@ type Me struct {
 	Groups []string `json:"groups"`
 	// Operator says that the hub's own token was shown: everything is allowed.
 	Operator bool `json:"operator,omitempty"`
-	// Verbs are what may be done to the fleet: view, sync, edit, admin, and for tools metrics, hint.
+	// Verbs are what may be done to the fleet: view, sync, edit, admin, and apart from these metrics, hint, audit.
 	Verbs []string `json:"verbs"`
 	// Expires is when the credential does; nil: never.
 	Expires *time.Time `json:"expires,omitempty"`

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/hubsvc/access"
 	"github.com/pluralsh/plural/hubsvc/auth"
 	"github.com/pluralsh/plural/workspace/fleet"
@@ -122,17 +123,17 @@ spec:
 
 func TestNoCellIsAFormulaOrSteersATerminal(t *testing.T) {
 	for cell, want := range map[string]string{"=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@x": "'@x", "a=1": "a=1", "": ""} {
-		if got := guarded(cell); got != want {
+		if got := cmdutil.CSVCell(cell); got != want {
 			t.Errorf("%q becomes %q, want %q", cell, got, want)
 		}
 	}
 	var out strings.Builder
 	lines := slices.Values([]line{{Subject: "=cmd|' /C calc'!A0", Groups: []string{"\x1b[2J", "a,b\"\n"}}})
-	if err := writeCSV(&out, lines, false); err != nil {
+	if err := writeCSV(&out, nil, lines, false); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := csv.NewReader(strings.NewReader(out.String())).ReadAll()
-	if err != nil || len(rows) != 1 || len(rows[0]) != len(header()) {
+	if err != nil || len(rows) != 1 || len(rows[0]) != len(header(nil)) {
 		t.Fatalf("%q, %v", rows, err)
 	}
 	if rows[0][0] != "'=cmd|' /C calc'!A0" || strings.ContainsAny(rows[0][4], "\x1b\n") {

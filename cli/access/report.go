@@ -9,6 +9,7 @@ import (
 	"iter"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -33,49 +34,62 @@ type line struct {
 	Commit string `json:"commit,omitempty"`
 	// Document is where the user is written.
 	Document string `json:"document,omitempty"`
+	// LastUsed is when the user did something last, as far back as RecordedSince; only where it was asked for.
+	LastUsed      *time.Time `json:"lastUsed,omitempty"`
+	RecordedSince *time.Time `json:"recordedSince,omitempty"`
 }
 
 func newCmdReport(f *cmdutil.Factory) *cobra.Command {
-	return &cobra.Command{
+	lastUsed := false
+	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "List every user with what they may do, for auditors",
 		Long: "List every user with what they may do, a line for each rule that they have; those who have none have one line too. Groups\n" +
 			"that a RoleBinding names have lines of their own: their members may be known to an identity provider alone.\n\n" +
 			"With -o csv there is a header, and a cell that a spreadsheet would take for a formula begins with a quote. COMMIT is the last\n" +
-			"one that changed the user's file; it is left out where several documents share the file. When a token was used last is in\n" +
-			"the hub's audit log.",
+			"one that changed the user's file; it is left out where several documents share the file.\n\n" +
+			"With --last-used the hub is asked when each user did something last. It looks at the newest part of its audit log, back to the\n" +
+			"time that RECORDED SINCE says: who has no time there did nothing since. That takes a Role with fleet: [audit].",
 		Example: cmdutil.Example("plural access report", "plural access report -o csv > access.csv",
-			"plural access report --jq '.items[] | select(.role == \"admin\").subject'"),
+			"plural access report --last-used", "plural access report --jq '.items[] | select(.role == \"admin\").subject'"),
 		Args: cmdutil.Exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return report(cmd.Context(), f) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return report(cmd.Context(), f, lastUsed) },
 	}
+	cmd.Flags().BoolVar(&lastUsed, "last-used", false, "ask the hub when each user did something last")
+	return cmd
 }
 
-func report(ctx context.Context, f *cmdutil.Factory) error {
-	if f.Output == "csv" && f.JQ == "" {
-		p, err := load(f)
-		if err != nil {
+func report(ctx context.Context, f *cmdutil.Factory, lastUsed bool) error {
+	asCSV := f.Output == "csv" && f.JQ == ""
+	var printer *ui.Printer
+	var err error
+	if !asCSV {
+		if printer, err = f.Printer(""); err != nil {
 			return err
 		}
-		return writeCSV(f.IO.Out, p.lines(changes(ctx, f, p)), !f.NoHeaders)
-	}
-	printer, err := f.Printer("")
-	if err != nil {
-		return err
 	}
 	p, err := load(f)
 	if err != nil {
 		return err
 	}
+	var used *usage
+	if lastUsed {
+		if used, err = askUsage(ctx, f); err != nil {
+			return err
+		}
+	}
+	if asCSV {
+		return writeCSV(f.IO.Out, used, used.in(p.lines(changes(ctx, f, p))), !f.NoHeaders)
+	}
 	all := []line{}
 	view := ui.View{}
-	for i, name := range header() {
+	for i, name := range header(used) {
 		view.Columns = append(view.Columns, ui.Column{Name: strings.ToUpper(strings.ReplaceAll(name, "_", " ")), Wide: i > 0 && !narrow(name)})
 	}
-	for l := range p.lines(changes(ctx, f, p)) {
+	for l := range used.in(p.lines(changes(ctx, f, p))) {
 		all = append(all, l)
 		view.Names = append(view.Names, l.Subject)
-		row := l.cells(", ")
+		row := l.cells(", ", used)
 		for i := range row {
 			row[i] = cmdutil.OrDash(row[i])
 		}
@@ -92,33 +106,42 @@ func report(ctx context.Context, f *cmdutil.Factory) error {
 	return nil
 }
 
-func header() []string {
-	return []string{
+// header names the columns; those of usage are there where it was asked for.
+func header(used *usage) []string {
+	names := []string{
 		"subject", "tokens", "identities", "federations", "groups", "role", "binding", "through", "clusters", "namespaces", "verbs", "resources",
 		"token_expiry", "commit", "document", "file", "rule",
 	}
+	if used != nil {
+		names = append(names, "last_used", "recorded_since")
+	}
+	return names
 }
 
 // narrow are the columns that a table has without -o wide.
 func narrow(name string) bool {
 	switch name {
-	case "tokens", "role", "binding", "through", "clusters", "verbs", "resources":
+	case "tokens", "role", "binding", "through", "clusters", "verbs", "resources", "last_used":
 		return true
 	}
 	return false
 }
 
 // cells are in the order of the header; lists are joined.
-func (l *line) cells(by string) []string {
+func (l *line) cells(by string, used *usage) []string {
 	join := func(list []string) string { return strings.Join(list, by) }
 	g := l.grant
 	if g == nil {
 		g = &grant{}
 	}
-	return []string{
+	cells := []string{
 		l.Subject, strconv.Itoa(l.Tokens), join(l.Identities), join(l.Federations), join(l.Groups), g.Role, g.Binding, g.Through,
 		join(g.Clusters), join(g.Namespaces), join(g.Verbs), join(g.Resources), join(l.Expires), l.Commit, l.Document, g.File, g.Rule,
 	}
+	if used != nil {
+		cells = append(cells, moment(l.LastUsed), moment(l.RecordedSince))
+	}
+	return cells
 }
 
 // lines are those of all users, then those of all groups that a binding names.
@@ -170,18 +193,18 @@ func each(l line, held []access.Held, yield func(line) bool) bool {
 }
 
 // writeCSV writes line by line: a large fleet has millions.
-func writeCSV(out io.Writer, lines iter.Seq[line], named bool) error {
+func writeCSV(out io.Writer, used *usage, lines iter.Seq[line], named bool) error {
 	buffered := bufio.NewWriter(out)
 	w := csv.NewWriter(buffered)
 	if named {
-		if err := w.Write(header()); err != nil {
+		if err := w.Write(header(used)); err != nil {
 			return err
 		}
 	}
 	for l := range lines {
-		row := l.cells(" ")
+		row := l.cells(" ", used)
 		for i := range row {
-			row[i] = guarded(ui.Clean(row[i]))
+			row[i] = cmdutil.CSVCell(row[i])
 		}
 		if err := w.Write(row); err != nil {
 			return err
@@ -192,12 +215,4 @@ func writeCSV(out io.Writer, lines iter.Seq[line], named bool) error {
 		return err
 	}
 	return buffered.Flush()
-}
-
-// guarded keeps spreadsheets from taking a text for a formula.
-func guarded(cell string) string {
-	if cell != "" && strings.ContainsRune("=+-@", rune(cell[0])) {
-		return "'" + cell
-	}
-	return cell
 }

@@ -43,6 +43,15 @@ func ShortCommit(id string) string {
 	return id[:min(7, len(id))]
 }
 
+// CSVCell keeps spreadsheets from taking a text for a formula.
+func CSVCell(text string) string {
+	text = ui.Clean(text)
+	if text != "" && strings.ContainsRune("=+-@", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}
+
 // Ratio is "ready/all".
 func Ratio(ready, all int) string { return fmt.Sprintf("%d/%d", ready, all) }
 

@@ -48,6 +48,7 @@ const (
 	DocAgentStale     Doc = "agent-stale"
 	DocPlainHTTP      Doc = "plain-http"
 	DocKubeconfig     Doc = "kubeconfig"
+	DocAudit          Doc = "audit-log"
 
 	DocNothingSealed Doc = "nothing-sealed"
 	DocCannotOpen    Doc = "sealed-for-others"

@@ -22,11 +22,12 @@ const (
 	Admin = "admin"
 )
 
-// Verbs for tools, each of which allows one thing and implies nothing: reading the hub's figures, which Admin may too, and telling
-// it that somebody pushed, which Sync may too.
+// Verbs that allow one thing and imply nothing: reading the hub's figures, which Admin may too, telling it that somebody pushed,
+// which Sync may too, and reading who did what, which no other verb allows: who is looked at need not be who looks.
 const (
 	Metrics = "metrics"
 	Hint    = "hint"
+	Audit   = "audit"
 )
 
 // Rules are who may do what in one fleet. They are safe for concurrent use.
@@ -127,6 +128,8 @@ func (r *role) does(verb string) bool {
 		return r.reach >= reach(Admin) || slices.Contains(r.tools, verb)
 	case Hint:
 		return r.reach >= reach(Sync) || slices.Contains(r.tools, verb)
+	case Audit:
+		return slices.Contains(r.tools, verb)
 	}
 	wanted := reach(verb)
 	return wanted > 0 && r.reach >= wanted
@@ -152,6 +155,8 @@ func (r *Rules) Fleet(p principal.Person, verb string) error {
 		what = "read the hub's figures"
 	case Hint:
 		what = "tell the hub of a push"
+	case Audit:
+		what = "read who did what"
 	}
 	return &Denied{Person: p.Name, What: what, Fix: fmt.Sprintf("bind a Role with fleet: [%s] to them in access/", verb)}
 }

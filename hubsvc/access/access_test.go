@@ -125,14 +125,14 @@ func TestWhatNoRoleAllowsIsDenied(t *testing.T) {
 }
 
 func TestVerbsForToolsAllowOneThingAndNothingElse(t *testing.T) {
-	r := rules(t, user("prometheus"), user("git"), user("viewer"), user("syncer"), user("admin"), user("nobody"),
+	r := rules(t, user("prometheus"), user("git"), user("viewer"), user("syncer"), user("admin"), user("auditor"), user("nobody"),
 		role("m", "{fleet: [metrics]}"), role("h", "{fleet: [hint]}"), role("v", "{fleet: [view]}"),
-		role("s", "{fleet: [sync]}"), role("a", "{fleet: [admin]}"),
+		role("s", "{fleet: [sync]}"), role("a", "{fleet: [admin]}"), role("u", "{fleet: [audit]}"), binding("u", "{role: u, users: [auditor]}"),
 		binding("m", "{role: m, users: [prometheus]}"), binding("h", "{role: h, users: [git]}"), binding("v", "{role: v, users: [viewer]}"),
 		binding("s", "{role: s, users: [syncer]}"), binding("a", "{role: a, users: [admin]}"))
-	verbs := []string{access.View, access.Sync, access.Edit, access.Admin, access.Metrics, access.Hint, "", "x"}
+	verbs := []string{access.View, access.Sync, access.Edit, access.Admin, access.Metrics, access.Hint, access.Audit, "", "x"}
 	for name, want := range map[string]string{
-		"prometheus": "metrics", "git": "hint", "nobody": "", "viewer": "view", "syncer": "view sync hint",
+		"prometheus": "metrics", "git": "hint", "auditor": "audit", "nobody": "", "viewer": "view", "syncer": "view sync hint",
 		"admin": "view sync edit admin metrics hint",
 	} {
 		var may []string

@@ -51,11 +51,26 @@ func (a *Recorder) Allow(p principal.Person) bool { return a.limits.Allow(p.Key(
 // maxSaid bounds what a record repeats of what a client says, in bytes as they are written.
 const maxSaid = 512
 
-// HTTP writes down what people have the hub do by way of /v1, before it is done and after. What is asked of a cluster has
-// records of its own. Nothing is done that cannot be written down.
+// AuditPath is where the record itself is read.
+const AuditPath = "/v1/audit"
+
+// recorded says whether a request has a record: what has the hub do something, and who reads the record.
+func recorded(r *http.Request) (verb string, ok bool) {
+	switch {
+	case r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/v1/"):
+		return "post", true
+	case r.Method == http.MethodGet && (r.URL.Path == AuditPath || strings.HasPrefix(r.URL.Path, AuditPath+"/")):
+		return "get", true
+	}
+	return "", false
+}
+
+// HTTP writes down what people have the hub do by way of /v1, and who reads what was written down, before it is done and after. What
+// is asked of a cluster has records of its own. Nothing is done that cannot be written down.
 func (a *Recorder) HTTP(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost || !strings.HasPrefix(r.URL.Path, "/v1/") {
+		verb, ok := recorded(r)
+		if !ok {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -75,7 +90,7 @@ func (a *Recorder) HTTP(next http.Handler) http.Handler {
 		act := audit.Record{
 			Time: time.Now(), ID: strings.ToLower(rand.Text()), Stage: audit.Start, Person: who.Name, Groups: who.Groups, Operator: who.Operator,
 			Credential: who.Credential, Source: addrlimit.Sender(r), Forwarded: said(strings.Join(r.Header["X-Forwarded-For"], ", ")),
-			UserAgent: said(r.UserAgent()), Verb: "post", Path: said(r.URL.Path), Decision: audit.Allowed, Must: true,
+			UserAgent: said(r.UserAgent()), Verb: verb, Path: said(r.URL.Path), Decision: audit.Allowed, Must: true,
 		}
 		if err := a.audit.Write(r.Context(), act); err != nil {
 			a.log.Error("an act is refused that cannot be written down", "person", who.Name, "path", act.Path, "error", err)

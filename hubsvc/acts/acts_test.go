@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,6 +90,29 @@ func TestWhatPeopleHaveTheHubDoIsWrittenDown(t *testing.T) {
 	}
 	if last.Stage != audit.End || last.Status != http.StatusForbidden || last.Decision != denied {
 		t.Errorf("last: %+v", last)
+	}
+}
+
+func TestReadingTheRecordIsWrittenDown(t *testing.T) {
+	h, _, token, end := recording(t)
+	front := h.HTTP(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/people") {
+			w.WriteHeader(http.StatusForbidden)
+		}
+	}))
+	for _, path := range []string{"/v1/audit", "/v1/%61udit/chain", "/v1/audit/people", "/v1/auditors", "/v1/clusters"} {
+		ask(t, front, http.MethodGet, path, token)
+	}
+	var got []string
+	for _, r := range end() {
+		got = append([]string{strings.Join([]string{r.Stage, r.Verb, r.Path, r.Decision}, " ")}, got...)
+	}
+	want := []string{
+		"start get /v1/audit allowed", "end get /v1/audit allowed", "start get /v1/audit/chain allowed", "end get /v1/audit/chain allowed",
+		"start get /v1/audit/people allowed", "end get /v1/audit/people denied",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -1,10 +1,7 @@
 package audit
 
 import (
-	"bufio"
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,7 +38,8 @@ type file struct {
 	size     int64
 	unsynced bool
 	prev     string
-	text     bytes.Buffer // JSON, and then the same in ASCII
+	dropping func(oldest int) // is called before so many of the oldest files are deleted; may be nil
+	text     bytes.Buffer     // JSON, and then the same in ASCII
 	buffer   bytes.Buffer
 }
 
@@ -98,7 +96,7 @@ func (f *file) resume(seen func(Record)) error {
 			seen(r)
 		}
 	}
-	f.prev = hash(lines[len(lines)-1])
+	f.prev = Hash(lines[len(lines)-1])
 	return nil
 }
 
@@ -115,7 +113,7 @@ func (f *file) inherit() error {
 	defer older.Close()
 	last, err := lastLine(older)
 	if last != nil {
-		f.prev = hash(last)
+		f.prev = Hash(last)
 	}
 	return err
 }
@@ -131,11 +129,6 @@ func lastLine(from *os.File) ([]byte, error) {
 	}
 	tail = bytes.TrimSuffix(tail, []byte("\n"))
 	return tail[bytes.LastIndexByte(tail, '\n')+1:], nil
-}
-
-func hash(text []byte) string {
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
 }
 
 // append writes one line. When that fails in the middle, the next line begins behind what was written.
@@ -159,7 +152,7 @@ func (f *file) append(r *Record) error {
 		return errors.Join(err, f.restore(n))
 	}
 	f.size += int64(n)
-	f.prev = hash(f.buffer.Bytes())
+	f.prev = Hash(f.buffer.Bytes())
 	return nil
 }
 
@@ -209,7 +202,16 @@ func (f *file) rotate() error {
 		return errors.Join(err, os.Rename(full, f.files.Newest))
 	}
 	old.Close()
-	return f.files.Prune()
+	return f.prune()
+}
+
+// prune deletes the oldest files, and says so first to whoever may still want to read them.
+func (f *file) prune() error {
+	full, err := f.files.Full()
+	if doomed := len(full) - (f.files.Keep - 1); err == nil && doomed > 0 && f.dropping != nil {
+		f.dropping(doomed)
+	}
+	return errors.Join(err, f.files.Prune())
 }
 
 func (f *file) sync() {
@@ -226,21 +228,4 @@ func (f *file) sync() {
 func (f *file) close() {
 	f.sync()
 	f.out.Close()
-}
-
-// Verify says whether the lines follow each other as they were written. The first one's predecessor is taken as given: it
-// stood in a file that may be gone.
-func Verify(r io.Reader) error {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, maxLine)
-	prev := ""
-	for n := 1; lines.Scan(); n++ {
-		var l line
-		err := json.Unmarshal(lines.Bytes(), &l)
-		if err == nil && n > 1 && l.Prev != prev {
-			return fmt.Errorf("line %d: the line before it is not the one that it was written after", n)
-		}
-		prev = hash(lines.Bytes()) // of a line that was cut off as well
-	}
-	return lines.Err()
 }

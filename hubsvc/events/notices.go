@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -53,6 +54,16 @@ func (n *Notices) Newest(now time.Time) []v1.Notice {
 func (n *Notices) TokenReplaced() {
 	n.note("token", notice("TokenReplaced", "the hub's own token was replaced: who has the former one is not logged in any more",
 		"plural auth login with the new one; if nobody here replaced it, look at who can write the hub's token file"))
+}
+
+// AuditLost notes that lines of this replica's audit log were deleted that a sink had not got; zero: nobody counted them.
+func (n *Notices) AuditLost(sink string, lines int) {
+	count := "some lines"
+	if lines > 0 {
+		count = strconv.Itoa(lines) + " lines"
+	}
+	n.note("audit/"+sink, notice("AuditLost", count+" of the audit log were deleted before the sink "+sink+" had got them",
+		"see the hub's log why it takes nothing"))
 }
 
 // MirrorDamaged notes what was found of a mirror, and whether it was fetched anew.

@@ -41,6 +41,7 @@ const (
 	Webhook Kind = iota + 1
 	Slack
 	File
+	Syslog
 )
 
 // Sink is who is told.
@@ -51,6 +52,8 @@ type Sink struct {
 	Target string
 	// Secret signs what a webhook gets; empty: nothing signs it.
 	Secret []byte
+	// Audit says that it gets the audit log, by Deliver, and nothing else.
+	Audit bool
 }
 
 // Route says what a sink hears of.
@@ -85,6 +88,8 @@ const (
 
 // Options of a Notifier. All are set but Gather.
 type Options struct {
+	// Self names this replica in messages.
+	Self string
 	// Workspace names the fleet in messages.
 	Workspace func() string
 	// Table is the one in force.
@@ -160,7 +165,7 @@ func New(o Options) *Notifier {
 		o.Gather = gathering
 	}
 	return &Notifier{
-		Options: o, courier: newCourier(o.NoLoopback), counts: newCounters(o.Metrics), wake: make(chan struct{}, 1),
+		Options: o, courier: newCourier(o.Self, o.NoLoopback), counts: newCounters(o.Metrics), wake: make(chan struct{}, 1),
 		pending: make(map[sameness]*Message), begun: make(map[string]int), told: make(map[named]silence), queues: make(map[string]*queue),
 	}
 }

@@ -277,7 +277,7 @@ func TestAFileGetsALineEach(t *testing.T) {
 func TestAFileThatIsFullIsPutAside(t *testing.T) {
 	dir := t.TempDir()
 	to := &Sink{Name: "file", Kind: File, Target: filepath.Join(dir, "events.jsonl")}
-	c := newCourier(true)
+	c := newCourier("hub-0", true)
 	if c.full != 64<<20 {
 		t.Errorf("a file is full at %d bytes", c.full)
 	}
@@ -399,11 +399,11 @@ func TestASinkIsNotOnTheHubsOwnMachineUnlessThatIsAllowed(t *testing.T) {
 	local := strings.Replace(in.URL, "127.0.0.1", "localhost", 1) + "/s3cret"
 	for _, target := range []string{in.URL, local} {
 		sink := &Sink{Name: "hook", Kind: Webhook, Target: target}
-		err := newCourier(true).bring(t.Context(), sink, &Message{})
+		err := newCourier("hub-0", true).bring(t.Context(), sink, &Message{})
 		if err == nil || !strings.Contains(err.Error(), "--allow-loopback") || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v", target, err)
 		}
-		if err := newCourier(false).bring(t.Context(), sink, &Message{}); err != nil {
+		if err := newCourier("hub-0", false).bring(t.Context(), sink, &Message{}); err != nil {
 			t.Errorf("%s where it is allowed: %v", target, err)
 		}
 	}
@@ -413,7 +413,7 @@ func TestNoErrorNamesTheAddressOfASink(t *testing.T) {
 	in := newInbox(t, nil)
 	in.Close()
 	for _, target := range []string{in.URL + "/services/T0/B0/s3cret", "http://example.com/s3cret", "::s3cret"} {
-		err := newCourier(false).bring(t.Context(), &Sink{Name: "chat", Kind: Slack, Target: target}, &Message{})
+		err := newCourier("hub-0", false).bring(t.Context(), &Sink{Name: "chat", Kind: Slack, Target: target}, &Message{})
 		if err == nil || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v", target, err)
 		}

@@ -34,6 +34,8 @@ const maxText = 3000
 
 // sender brings messages to sinks. It keeps a client for each address, and so its connections.
 type sender struct {
+	// self names this replica.
+	self string
 	// noLoopback refuses sinks on this machine.
 	noLoopback bool
 	// full is how long a file gets before it is put aside, in bytes.
@@ -44,8 +46,8 @@ type sender struct {
 	file    sync.Mutex // held while one is written
 }
 
-func newCourier(noLoopback bool) *sender {
-	return &sender{noLoopback: noLoopback, full: maxFile, clients: make(map[string]*http.Client)}
+func newCourier(self string, noLoopback bool) *sender {
+	return &sender{self: self, noLoopback: noLoopback, full: maxFile, clients: make(map[string]*http.Client)}
 }
 
 // refusedError is what a sink will say to any further attempt too.
@@ -63,7 +65,17 @@ func passing(err error) bool {
 func (c *sender) bring(ctx context.Context, to *Sink, m *Message) error {
 	switch to.Kind {
 	case File:
-		return c.write(to.Target, m)
+		line, err := json.Marshal(m)
+		if err != nil {
+			return refusedError{err}
+		}
+		return c.write(to.Target, append(line, '\n'))
+	case Syslog:
+		line, err := json.Marshal(m)
+		if err != nil {
+			return refusedError{err}
+		}
+		return c.syslog(ctx, to.Target, []syslogMessage{{priority: daemon + severityOf(m.Warning), time: m.Time, id: "event", text: line}})
 	case Slack:
 		body, err := json.Marshal(map[string]string{"text": escapeSlack(m.Text())})
 		if err != nil {
@@ -76,8 +88,13 @@ func (c *sender) bring(ctx context.Context, to *Sink, m *Message) error {
 	if err != nil {
 		return refusedError{err}
 	}
+	return c.webhook(ctx, to, m.ID, body)
+}
+
+// webhook posts what is signed, where there is a key.
+func (c *sender) webhook(ctx context.Context, to *Sink, id string, body []byte) error {
 	return c.post(ctx, to, body, func(h http.Header) {
-		h.Set("Plural-Message", m.ID)
+		h.Set("Plural-Message", id)
 		if len(to.Secret) > 0 {
 			h.Set(SignatureHeader, sign(to.Secret, time.Now(), body))
 		}
@@ -162,12 +179,8 @@ const (
 	keptFiles = 4
 )
 
-// write adds one line of JSON to a file.
-func (c *sender) write(name string, m *Message) error {
-	line, err := json.Marshal(m)
-	if err != nil {
-		return refusedError{err}
-	}
+// write adds lines to a file.
+func (c *sender) write(name string, lines []byte) error {
 	c.file.Lock()
 	defer c.file.Unlock()
 	if err := c.rotate(rotation.Files{Newest: name, Keep: keptFiles}); err != nil {
@@ -177,7 +190,7 @@ func (c *sender) write(name string, m *Message) error {
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(append(line, '\n'))
+	_, err = file.Write(lines)
 	return errors.Join(err, file.Close())
 }
 

@@ -76,6 +76,27 @@ func (c *Client) Bundle(ctx context.Context, addr, key string) (io.ReadCloser, e
 	return newVerified(answer.Body, sum), nil
 }
 
+// maxAudit bounds an answer about an audit log, in bytes.
+const maxAudit = 16 << 20
+
+// Audit has the replica at addr (host:port) answer about its audit log.
+func (c *Client) Audit(ctx context.Context, addr, what, question string) ([]byte, error) {
+	path := auditPath + url.PathEscape(what) + "?" + url.Values{"q": {question}}.Encode()
+	answer, err := c.get(ctx, addr, path, nil, new(traffic))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAudit+1))
+	if err == nil && len(body) > maxAudit {
+		err = fmt.Errorf("the answer is larger than %d bytes", maxAudit)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask the replica at %s: %w", addr, err)
+	}
+	return body, nil
+}
+
 // traffic counts requests, and bytes of bodies.
 type traffic struct{ requests, bytes atomic.Int64 }
 

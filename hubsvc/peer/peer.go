@@ -3,7 +3,8 @@
 // It decides nothing: who owns what, and what a bundle's key stands for, is asked of functions. A replica that follows
 // a repository gets the owner's manifest (GET /peer/v1/repos/{id}, conditional by ETag), then the packs that it lacks,
 // newest first (GET /peer/v1/repos/{id}/packs/{name}, in ranges); [Client.Upstream] does so for a mirror. A bundle
-// comes by its key (GET /peer/v1/bundles/{key}) with the digest of its bytes. Both ends show a certificate of the
+// comes by its key (GET /peer/v1/bundles/{key}) with the digest of its bytes. What a replica's audit log answers
+// (GET /peer/v1/audit/{what}?q=QUESTION) is passed through. Both ends show a certificate of the
 // replicas' own authority; without certificates they speak on the loopback interface alone.
 package peer
 
@@ -35,6 +36,8 @@ type Options struct {
 	// Bundle opens a bundle on this replica's disk, or packs it: it must not ask a peer. The digest is the SHA-256 of
 	// the bytes in hex, as taken when they were packed. The error is fs.ErrNotExist when the key means nothing here.
 	Bundle func(ctx context.Context, key string) (body io.ReadSeekCloser, digest string, err error)
+	// Audit answers about this replica's audit log: the path's value "what" and the query's "q" say what. May be nil.
+	Audit http.HandlerFunc
 }
 
 // Repo is one repository's mirror as the other replicas see it.
@@ -57,6 +60,7 @@ const (
 	repoPath   = "/peer/v1/repos/"
 	packsPart  = "/packs/"
 	bundlePath = "/peer/v1/bundles/"
+	auditPath  = "/peer/v1/audit/"
 )
 
 // digestHeader is that of RFC 9530.
@@ -69,6 +73,9 @@ func Handler(o Options) http.Handler {
 	mux.HandleFunc("GET "+repoPath+"{id}", o.repo)
 	mux.HandleFunc("GET "+repoPath+"{id}"+packsPart+"{name}", o.pack)
 	mux.HandleFunc("GET "+bundlePath+"{key}", o.bundle)
+	if o.Audit != nil {
+		mux.HandleFunc("GET "+auditPath+"{what}", o.Audit)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !admitted(r) {
 			http.Error(w, "only replicas of this hub are served here", http.StatusForbidden)

@@ -41,7 +41,7 @@ func (p *Planner) sinks(c *sources.Commit) *notify.Table {
 }
 
 func (p *Planner) sink(files fs.FS, s *fleet.Sink) (notify.Sink, error) {
-	sink := notify.Sink{Name: s.Metadata.Name}
+	sink := notify.Sink{Name: s.Metadata.Name, Audit: s.Spec.Audit}
 	switch spec := &s.Spec; {
 	case spec.Webhook != nil:
 		sink.Kind, sink.Target = notify.Webhook, spec.Webhook.URL
@@ -55,6 +55,9 @@ func (p *Planner) sink(files fs.FS, s *fleet.Sink) (notify.Sink, error) {
 		address, err := p.secret(files, spec.Slack.Secret, keyURL)
 		sink.Kind, sink.Target = notify.Slack, address
 		return sink, err
+	case spec.Syslog != nil:
+		sink.Kind, sink.Target = notify.Syslog, spec.Syslog.URL
+		return sink, nil
 	default:
 		sink.Kind, sink.Target = notify.File, filepath.Join(p.Notifications, filepath.FromSlash(spec.File.Path))
 		return sink, os.MkdirAll(filepath.Dir(sink.Target), 0o700)

@@ -281,6 +281,22 @@ func (r *Replica) Bundle(ctx context.Context, upstream, key string) (io.ReadClos
 	return r.peers.Bundle(ctx, address, key)
 }
 
+// Audit has the replica at an address answer about its audit log.
+func (r *Replica) Audit(ctx context.Context, address, what, question string) ([]byte, error) {
+	return r.peers.Audit(ctx, address, what, question)
+}
+
+// Addresses are those of all other replicas whose lease is remembered, by their names.
+func (r *Replica) Addresses() map[string]string {
+	all := map[string]string{}
+	for _, m := range r.Members() {
+		if !m.Self {
+			all[m.ID] = m.Peer
+		}
+	}
+	return all
+}
+
 // Hint has the owner of an upstream look at it now.
 func (r *Replica) Hint(id string) {
 	if r.Owns(id) {
@@ -348,8 +364,9 @@ func (r *Replica) NATS(dir string, log *slog.Logger) natsd.Options {
 	return n
 }
 
-// Server gives the other replicas what this one has: its mirrors, its bundles, and by channels the connections of its agents.
-func (r *Replica) Server(bundles *cache.Cache, channels http.Handler) (*http.Server, error) {
+// Server gives the other replicas what this one has: its mirrors, its bundles, by audit its audit log, and by channels the connections
+// of its agents.
+func (r *Replica) Server(bundles *cache.Cache, audit http.HandlerFunc, channels http.Handler) (*http.Server, error) {
 	server, err := peer.NewServer(peer.Options{
 		Repo: func(id string) (peer.Repo, bool) {
 			agent, ok := r.mirrors.Get(id)
@@ -362,6 +379,7 @@ func (r *Replica) Server(bundles *cache.Cache, channels http.Handler) (*http.Ser
 			}
 			return bundle, bundle.Digest, nil
 		},
+		Audit: audit,
 	}, r.tls)
 	if err != nil {
 		return nil, err

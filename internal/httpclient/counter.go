@@ -59,6 +59,14 @@ func (d dialer) dial(ctx context.Context, network, address string) (net.Conn, er
 	return &countingConn{conn, &d.count.bytes}, nil
 }
 
+// CloseWrite tells the other end that nothing more comes. What [Dial] returns has it.
+func (c *countingConn) CloseWrite() error {
+	if half, ok := c.Conn.(*net.TCPConn); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
 type countingConn struct {
 	net.Conn
 	bytes *atomic.Int64

@@ -13,9 +13,10 @@ import (
 	"github.com/pluralsh/plural/internal/principal"
 )
 
-// How many requests, and streams, one person may have open, and all together.
+// How many requests, requests that read a lot of disk, and streams one person may have open, and all together.
 const (
 	maxRequests, maxAllRequests = 32, 512
+	maxScans, maxAllScans       = 4, 16
 	maxStreams, maxAllStreams   = 16, 2048
 )
 
@@ -43,6 +44,9 @@ type places struct {
 
 // Requests is a quota of requests, which wait for a place for a while.
 func Requests() *Quota { return newQuota(maxRequests, maxAllRequests, patience) }
+
+// Scans is a quota of requests that read a lot of disk, which wait as others do.
+func Scans() *Quota { return newQuota(maxScans, maxAllScans, patience) }
 
 // Streams is a quota of streams. They last, so nobody waits for a place.
 func Streams() *Quota { return newQuota(maxStreams, maxAllStreams, 0) }

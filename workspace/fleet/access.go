@@ -72,8 +72,8 @@ func (r *Role) Place(field string) Position { return yamlstrict.Place(r.Fields, 
 // RoleSpec allows things; what it does not name is not allowed by it.
 type RoleSpec struct {
 	// Fleet is what may be done by way of the hub: view, sync, edit and admin, each of which stands for those before it too,
-	// and for tools metrics and hint.
-	Fleet []string `yaml:"fleet,omitempty" json:"fleet,omitempty" enum:"view,sync,edit,admin,metrics,hint"`
+	// and apart from these metrics, hint and audit.
+	Fleet []string `yaml:"fleet,omitempty" json:"fleet,omitempty" enum:"view,sync,edit,admin,metrics,hint,audit"`
 	// Kubernetes are what may be asked of clusters' API servers, where the clusters' own rules still count.
 	Kubernetes []KubernetesRule `yaml:"kubernetes,omitempty" json:"kubernetes,omitempty"`
 }
@@ -88,9 +88,9 @@ type KubernetesRule struct {
 // FleetVerbs are what may be done to the fleet by way of the hub, each of which implies the ones before it.
 func FleetVerbs() []string { return []string{"view", "sync", "edit", "admin"} }
 
-// ToolVerbs are for tools that need one thing of the hub and nothing else: to read its figures, to tell it that somebody pushed.
-// None implies another verb.
-func ToolVerbs() []string { return []string{"metrics", "hint"} }
+// ToolVerbs are for whoever needs one thing of the hub and nothing else: to read its figures, to tell it that somebody pushed, to read
+// who did what. None implies another verb.
+func ToolVerbs() []string { return []string{"metrics", "hint", "audit"} }
 
 // RoleBinding gives a role to users and groups: access/*.yaml.
 type RoleBinding struct {

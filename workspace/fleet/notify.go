@@ -3,6 +3,7 @@ package fleet
 import (
 	"io/fs"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/pluralsh/plural/internal/yamlstrict"
@@ -28,6 +29,10 @@ type SinkSpec struct {
 	Slack *SlackSink `yaml:"slack,omitempty" json:"slack,omitempty"`
 	// File is a file of the hub's.
 	File *FileSink `yaml:"file,omitempty" json:"file,omitempty"`
+	// Syslog is a server that takes syslog messages over TCP.
+	Syslog *SyslogSink `yaml:"syslog,omitempty" json:"syslog,omitempty"`
+	// Audit sends this sink the hub's audit log, all of it and nothing else. Left out: the sink gets what Routes send it.
+	Audit bool `yaml:"audit,omitempty" json:"audit,omitempty" default:"false"`
 }
 
 // WebhookSink is a URL that is sent JSON.
@@ -49,6 +54,12 @@ type SlackSink struct {
 type FileSink struct {
 	// Path is relative to the folder that the hub keeps for this.
 	Path string `yaml:"path" json:"path"`
+}
+
+// SyslogSink is a server that takes syslog messages over TCP: RFC 5424, framed by octet counting.
+type SyslogSink struct {
+	// URL is tls://HOST:PORT; tcp://HOST:PORT is for a server on the hub's own machine alone.
+	URL string `yaml:"url" json:"url"`
 }
 
 // Route says which events become notifications, and where to: notify/*.yaml.
@@ -118,11 +129,17 @@ func (d *document) checkSink(s *Sink) {
 		kinds++
 		d.checkFilePath("spec.file.path", s.Spec.File.Path)
 	}
+	if s.Spec.Syslog != nil {
+		kinds++
+		d.checkSyslogURL("spec.syslog.url", s.Spec.Syslog.URL)
+	}
 	switch {
 	case kinds == 0:
-		d.Fault("spec", "add webhook: {url: ...}, slack: {secret: ...} or file: {path: ...}", "sink that leads nowhere")
+		d.Fault("spec", "add webhook: {url: ...}, slack: {secret: ...}, file: {path: ...} or syslog: {url: ...}", "sink that leads nowhere")
 	case kinds > 1:
 		d.Fault("spec", "make a sink of each, and a route to each", "sink of more than one kind")
+	case s.Spec.Audit && s.Spec.Slack != nil:
+		d.Fault("spec.audit", "take a webhook, a file or syslog", "Slack takes no audit log: it is made for programs")
 	}
 }
 
@@ -139,6 +156,22 @@ func (d *document) checkWebhookURL(field, raw string) {
 	}
 	if u.Scheme == "http" && !loopback(u.Hostname()) {
 		d.Fault(field, "write https://...", "%s is not encrypted, which is for a server on this machine alone", field)
+	}
+}
+
+// checkSyslogURL wants a server with its port, and one that is encrypted or on this machine.
+func (d *document) checkSyslogURL(field, raw string) {
+	before := d.Faults.Len()
+	d.checkURL(field, raw, "tls", "tcp")
+	u, err := url.Parse(raw)
+	if raw == "" || err != nil || d.Faults.Len() > before {
+		return
+	}
+	switch {
+	case u.Hostname() == "" || u.Port() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
+		d.Fault(field, "write tls://HOST:6514", "%s is not the address of a syslog server", field)
+	case u.Scheme == "tcp" && !loopback(u.Hostname()):
+		d.Fault(field, "write tls://...", "%s is not encrypted, which is for a server on this machine alone", field)
 	}
 }
 
@@ -186,6 +219,10 @@ func checkNotify(f *Fleet, known *known, out *yamlstrict.Faults) {
 	for i := range f.Routes {
 		r := &f.Routes[i]
 		refer(r, "spec.sink", "sink", r.Spec.Sink, known.sinks, out)
+		if sink, ok := f.Sink(r.Spec.Sink); ok && sink.Spec.Audit {
+			out.Add(r.Place("spec.sink"), "make another sink for events", "sink %s has audit: true, and gets the audit log alone",
+				yamlstrict.Quote(r.Spec.Sink))
+		}
 		if r.Spec.Services != nil {
 			referAll(r, "spec.services.names", "service", r.Spec.Services.Names, known.services, out)
 		}
