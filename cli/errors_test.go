@@ -117,10 +117,11 @@ func exprText(set *token.FileSet, expr ast.Expr) string {
 
 // fixedLater are the errors whose literal has no fix, with what has it.
 var fixedLater = map[string]string{
-	"cmdutil/explain.go: interrupted":               "whoever pressed Ctrl-C knows",
-	`cmdutil/explain.go: subject + " has an error"`: "the mistake has its own",
-	"cmdutil/explain.go: %s has %d errors":          "each mistake has its own",
-	"cmdutil/explain.go: err.Error()":               "each case sets one, or there is no error",
+	"audit/verify.go: the audit log is not what the hub wrote": "each break has its own",
+	"cmdutil/explain.go: interrupted":                          "whoever pressed Ctrl-C knows",
+	`cmdutil/explain.go: subject + " has an error"`:            "the mistake has its own",
+	"cmdutil/explain.go: %s has %d errors":                     "each mistake has its own",
+	"cmdutil/explain.go: err.Error()":                          "each case sets one, or there is no error",
 	"cryptocmd/status.go: count(len(findings), \"file is\", \"files are\") + \" not sealed as \" + policy.File + \" wants\"": "each file has its own",
 	"cryptocmd/unlock.go: nothing is unlocked: %s in the way":                                                                "each file has its own",
 	"cryptocmd/unlock.go: nothing is locked: %s would lose changes":                                                          "each file has its own",

@@ -304,6 +304,13 @@ func (s *showroom) prepare(t *testing.T, line string) {
 		s.run(t, "git rm -q access/ada.yaml")
 	case strings.Contains(line, " --redo"):
 		s.run(t, "plural undo")
+	case strings.HasPrefix(line, "plural application"):
+		s.run(t, "plural crypto groups create hub --member alice --path 'secrets/hub/**'")
+		s.run(t, "plural application rotate-keys")
+		if !strings.Contains(line, "create") {
+			s.run(t, "plural application create grafana --redirect-uri https://grafana.example.com/login --group staff")
+			s.run(t, "plural application create wiki --redirect-uri https://wiki.example.com/callback --group staff")
+		}
 	case strings.HasPrefix(line, "plural service resume") || strings.HasPrefix(line, "plural svc resume"):
 		s.run(t, "plural service suspend web")
 	}

@@ -27,6 +27,7 @@ import (
 var shown = map[string]struct{ args, schema string }{
 	"plural status":              {"", "Status"},
 	"plural status web":          {"", "DeploymentList"},
+	"plural application list":    {"", ""},
 	"plural audit list":          {"", "AuditList"},
 	"plural cluster list":        {"", "ClusterList"},
 	"plural cluster get":         {"edge-1", "ClusterDetail"},

@@ -28,7 +28,6 @@ import (
 func NewCmdApplication(f *cmdutil.Factory) *cobra.Command {
 	return cmdutil.Noun(&cobra.Command{
 		Use:     "application",
-		Aliases: []string{"app"},
 		GroupID: cmdutil.GroupAccess,
 		Short:   "Have people log in to applications by way of the hub",
 		Long: "Have people log in to applications by way of the hub.\n\n" +

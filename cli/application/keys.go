@@ -29,7 +29,7 @@ func newCmdRotateKeys(f *cmdutil.Factory) *cobra.Command {
 	m, seen := &change.CommitOptions{Factory: f, Unobserved: true}, false
 	cmd := &cobra.Command{
 		Use:   "rotate-keys",
-		Short: "Make a new key with which the hub signs logins to applications",
+		Short: "Make a new key to sign logins to applications with",
 		Long: "Make a new key with which the hub signs logins to applications.\n\n" +
 			"The first makes the hub an identity provider. The keys are kept in a file that is sealed for the hub, which plural.yaml\n" +
 			"names as spec.hub.signingKeys. Applications are shown a new key an hour before it signs, and the one before until the\n" +
