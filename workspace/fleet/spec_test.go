@@ -66,14 +66,16 @@ func TestTheExamplesOfServicesLoad(t *testing.T) {
 
 func TestTheExamplesOfAccessLoad(t *testing.T) {
 	files := examples(t, "access.md")
-	files["plural.yaml"] = &fstest.MapFile{Data: []byte(workspaceYAML)}
+	files["plural.yaml"] = &fstest.MapFile{Data: []byte("apiVersion: plural.sh/v1alpha1\nkind: Workspace\nmetadata: {name: demo}\nspec: {hub: {signingKeys: keys.yaml}}\n")}
+	files["keys.yaml"] = &fstest.MapFile{}
 	f, err := Load(files)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(f.Users) != 2 || len(f.Roles) != 1 || len(f.RoleBindings) != 1 || len(f.Providers) != 1 || len(f.Federations) != 1 {
-		t.Errorf("%d users, %d roles, %d bindings, %d providers, %d federations: are the examples found?",
-			len(f.Users), len(f.Roles), len(f.RoleBindings), len(f.Providers), len(f.Federations))
+	if len(f.Users) != 2 || len(f.Roles) != 1 || len(f.RoleBindings) != 1 || len(f.Providers) != 1 || len(f.Federations) != 1 ||
+		len(f.Applications) != 1 {
+		t.Errorf("%d users, %d roles, %d bindings, %d providers, %d federations, %d applications: are the examples found?",
+			len(f.Users), len(f.Roles), len(f.RoleBindings), len(f.Providers), len(f.Federations), len(f.Applications))
 	}
 }
 
