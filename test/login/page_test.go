@@ -204,46 +204,62 @@ func pageAttacks(t *testing.T, w *world) {
 	}
 }
 
+// chromium is a real browser, with nothing in its profile.
+type chromium struct {
+	*world
+	tab context.Context //nolint:containedctx // the browser is the context
+}
+
+func (w *world) chromium() *chromium {
+	w.Helper()
+	program := needs.Program(w, "chromium", "Debian's package chromium")
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.UserDataDir(w.TempDir()),
+		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-quic", true))
+	ctx, cancel := chromedp.NewExecAllocator(w.Context(), options...)
+	w.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	w.Cleanup(cancel)
+	ctx, cancel = context.WithTimeout(ctx, patience)
+	w.Cleanup(cancel)
+	return &chromium{w, ctx}
+}
+
+// seen keeps a picture of what is shown, where PLURAL_TEST_PICTURES names a folder for it.
+func (c *chromium) seen(name string) {
+	c.Helper()
+	picture, err := chromedp.Run(c.tab, chromedp.CaptureScreenshot())
+	if dir := os.Getenv("PLURAL_TEST_PICTURES"); err == nil && dir != "" {
+		err = os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o600)
+	}
+	if err != nil {
+		c.Error(err)
+	}
+}
+
+func (c *chromium) do(steps ...chromedp.Action[chromedp.Void]) {
+	c.Helper()
+	if err := chromedp.Do(c.tab, steps...); err != nil {
+		text, _ := chromedp.Run(c.tab, chromedp.Evaluate[string]("document.location + ': ' + document.body.innerText"))
+		c.Fatalf("%v at %s", err, text)
+	}
+}
+
 // byChromium logs in with a real browser: whether one keeps and sends the cookies is its own judgement.
 func byChromium(t *testing.T, w *world) {
-	program := needs.Program(t, "chromium", "Debian's package chromium")
-	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
-		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-quic", true))
-	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
-	defer cancel()
-	ctx, cancel = chromedp.NewContext(ctx)
-	defer cancel()
-	ctx, cancel = context.WithTimeout(ctx, patience)
-	defer cancel()
-	seen := func(name string) {
-		picture, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
-		if dir := os.Getenv("PLURAL_TEST_PICTURES"); err == nil && dir != "" {
-			err = os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o600)
-		}
-		if err != nil {
-			t.Error(err)
-		}
-	}
-	do := func(steps ...chromedp.Action[chromedp.Void]) {
-		t.Helper()
-		if err := chromedp.Do(ctx, steps...); err != nil {
-			text, _ := chromedp.Run(ctx, chromedp.Evaluate[string]("document.location + ': ' + document.body.innerText"))
-			t.Fatalf("%v at %s", err, text)
-		}
-	}
-	do(chromedp.Navigate(w.hub), chromedp.WaitVisible(`a[href="/auth/login?provider=corp"]`))
-	seen("log-in")
-	do(chromedp.Click(`a[href="/auth/login?provider=corp"]`), chromedp.WaitVisible(`input[type="password"]`),
+	browser := w.chromium()
+	browser.do(chromedp.Navigate(w.hub), chromedp.WaitVisible(`a[href="/auth/login?provider=corp"]`))
+	browser.seen("log-in")
+	browser.do(chromedp.Click(`a[href="/auth/login?provider=corp"]`), chromedp.WaitVisible(`input[type="password"]`),
 		chromedp.SendKeys(`input:not([type="hidden"]):not([type="password"])`, "ada-l"), chromedp.SendKeys(`input[type="password"]`, "correct horse\n"),
 		chromedp.WaitVisible(`form[action="/auth/logout"]`))
-	seen("logged-in")
-	who, err := chromedp.Run(ctx, chromedp.Evaluate[string]("document.querySelector('dl').innerText"))
+	browser.seen("logged-in")
+	who, err := chromedp.Run(browser.tab, chromedp.Evaluate[string]("document.querySelector('dl').innerText"))
 	if err != nil || !strings.Contains(who, "ada") || !strings.Contains(who, "platform") || strings.Contains(who, "chess") {
 		t.Errorf("%q, %v", who, err)
 	}
-	if cookies, err := chromedp.Run(ctx, chromedp.Evaluate[string]("document.cookie")); err != nil || cookies != "" {
+	if cookies, err := chromedp.Run(browser.tab, chromedp.Evaluate[string]("document.cookie")); err != nil || cookies != "" {
 		t.Errorf("a script of the page reads %q, %v", cookies, err)
 	}
-	do(chromedp.Click(`form[action="/auth/logout"] button`), chromedp.WaitVisible(`a[href="/auth/login?provider=corp"]`))
-	seen("logged-out")
+	browser.do(chromedp.Click(`form[action="/auth/logout"] button`), chromedp.WaitVisible(`a[href="/auth/login?provider=corp"]`))
+	browser.seen("logged-out")
 }

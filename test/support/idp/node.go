@@ -37,7 +37,7 @@ func StartNode(t testing.TB, o Options) *Provider {
 	program, modules := needs.Program(t, "node", "Node.js"), modules(t)
 	o = o.withDefaults()
 	p := newProvider(t, o)
-	c, err := startChild(program, modules)
+	c, err := startChild(program, modules, source)
 	if err != nil {
 		t.Fatalf("start the provider: %v", err)
 	}
@@ -123,7 +123,7 @@ type child struct {
 	errs *tail
 }
 
-func startChild(program, modules string) (*child, error) {
+func startChild(program, modules, source string) (*child, error) {
 	// The folder where it runs is where node looks for modules of a program that is no file.
 	c := &child{cmd: exec.Command(program, "--input-type=module", "--eval", source), errs: new(tail)} //nolint:noctx // stop ends it
 	c.cmd.Dir, c.cmd.Stderr = modules, c.errs
