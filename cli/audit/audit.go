@@ -132,8 +132,18 @@ func missed(replicas []string) string {
 
 func listView(list *v1.AuditList) ui.View {
 	view := ui.View{Value: list, Past: true, Rows: [][]string{}, Columns: []ui.Column{
-		{Name: "TIME"}, {Name: "PERSON"}, {Name: "VERB"}, {Name: "WHAT"}, {Name: "CLUSTER"}, {Name: "DECISION", Style: decisionStyle}, {Name: "STATUS"},
-		{Name: "SOURCE", Wide: true}, {Name: "CREDENTIAL", Wide: true}, {Name: "REPLICA", Wide: true}, {Name: "ID", Wide: true}, {Name: "CAUSE", Wide: true},
+		{Name: "TIME"},
+		{Name: "PERSON"},
+		{Name: "VERB"},
+		{Name: "WHAT"},
+		{Name: "CLUSTER"},
+		{Name: "DECISION", Style: decisionStyle},
+		{Name: "STATUS"},
+		{Name: "SOURCE", Wide: true},
+		{Name: "CREDENTIAL", Wide: true},
+		{Name: "REPLICA", Wide: true},
+		{Name: "ID", Wide: true},
+		{Name: "CAUSE", Wide: true},
 	}}
 	ended := map[string]bool{}
 	for i := range list.Items {

@@ -260,7 +260,7 @@ func TestACodeIsGoodForWhoeverItWasGivenToOnce(t *testing.T) {
 		form := w.code(ada)
 		test.change(form)
 		status, body := w.post("/oidc/token", form)
-		var answer struct{ Error, ID_Token string } //nolint:revive // as the protocol has it
+		var answer struct{ Error, ID_Token string }
 		if err := json.Unmarshal([]byte(body), &answer); err != nil || answer.Error != test.want || (answer.ID_Token != "") != (test.want == "") {
 			t.Errorf("%s: %d %s", name, status, body)
 		}

@@ -52,6 +52,7 @@ func TestLogin(t *testing.T) {
 	part("somebody who attacks the page", pageAttacks)
 	part("a person in Chromium", byChromium)
 	part("an application", ofApplications)
+	part("a cluster's own API server", ofAPIServers)
 	part("a stream that is open ends when its login is ended in git", ended)
 	part("a provider that is away", away)
 	part("nothing secret is left behind", nothingSecret)

@@ -124,7 +124,16 @@ spec: {role: developer, groups: [platform, deployers]}
 	operator.git("add", "-A")
 	operator.git("commit", "-qm", "Let people in")
 	operator.git("push", "-q", "-u", "origin", "main")
-	w.serve(listener.Addr().String())
+	w.serve("hub", listener.Addr().String(), w.hub)
+	w.until("the hub serves the fleet", func() bool {
+		answer, err := http.Get(w.hub + "/v1/auth/providers")
+		if err != nil {
+			return false
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		return err == nil && strings.Contains(string(text), "partner")
+	})
 	return w
 }
 
@@ -152,15 +161,15 @@ func (w *world) sealForTheHub(operator *person) {
 
 func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
 
-// serve starts the hub, and waits until it serves the repo.
-func (w *world) serve(address string) {
+// serve starts a hub of this name, which others know by the URL.
+func (w *world) serve(name, address, known string) {
 	w.Helper()
-	said, err := os.Create(w.path("hub.log"))
+	said, err := os.Create(w.path(name + ".log"))
 	if err != nil {
 		w.Fatal(err)
 	}
 	defer said.Close()
-	hub := exec.Command(program(w, "plural"), "hub", "serve", "--data", w.path("hub"), "--with-parent", "--listen", address, "--url", w.hub,
+	hub := exec.Command(program(w, "plural"), "hub", "serve", "--data", w.path(name), "--with-parent", "--listen", address, "--url", known,
 		"--repo", "file://"+w.path("origin.git"), "--allow-file-sources", "--allow-loopback", "--interval", "1s",
 		"--identity", w.path("hub.key"))
 	hub.Stdout, hub.Stderr = said, said
@@ -176,18 +185,9 @@ func (w *world) serve(address string) {
 		_ = lifeline.Close()
 		_ = hub.Wait()
 		if w.Failed() {
-			text, _ := os.ReadFile(w.path("hub.log"))
-			w.Logf("the hub said:\n%s", text[max(0, len(text)-8000):])
+			text, _ := os.ReadFile(w.path(name + ".log"))
+			w.Logf("%s said:\n%s", name, text[max(0, len(text)-8000):])
 		}
-	})
-	w.until("the hub serves the fleet", func() bool {
-		answer, err := http.Get(w.hub + "/v1/auth/providers")
-		if err != nil {
-			return false
-		}
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
-		return err == nil && strings.Contains(string(text), "partner")
 	})
 }
 

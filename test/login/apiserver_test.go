@@ -1,0 +1,170 @@
+package login
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	authentication "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/pluralsh/plural/internal/oidcflow"
+	"github.com/pluralsh/plural/test/support/kubetest"
+)
+
+// ofAPIServers has people log in to a cluster without the hub between: its API server takes the hub's ID tokens. It wants TLS of whoever
+// makes them, which a proxy before another hub of the fleet does.
+func ofAPIServers(t *testing.T, w *world) {
+	operator, fleet := w.person("operator"), w.path("fleet")
+	const redirect = "http://127.0.0.1/callback"
+	for _, name := range []string{"kubectl", "other"} {
+		operator.plural("application", "create", name, "--public", "--redirect-uri", redirect, "--group", "platform", "-C", fleet)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	behind := &url.URL{Scheme: "http", Host: listener.Addr().String()}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	front := httptest.NewTLSServer(httputil.NewSingleHostReverseProxy(behind))
+	t.Cleanup(front.Close)
+	issuer := front.URL + "/oidc"
+	w.serve("hub-2", behind.Host, front.URL)
+
+	config := w.path("authentication.yaml")
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: front.Certificate().Raw})
+	text := fmt.Sprintf(`apiVersion: apiserver.config.k8s.io/v1
+kind: AuthenticationConfiguration
+jwt:
+- issuer: {url: %q, audiences: [kubectl], certificateAuthority: %q}
+  claimMappings:
+    username: {claim: sub, prefix: "plural:"}
+    groups: {claim: groups, prefix: "plural:"}
+`, issuer, ca)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cluster := kubetest.StartApart(t, "--authentication-config", config)
+	session := ""
+	defer func() {
+		if t.Failed() {
+			t.Logf("the last error: %v", err)
+		}
+	}()
+	w.until("the hub serves the fleet", func() bool { session, err = w.exchanged(front.Client(), front.URL); return err == nil })
+	idToken := func(client string) string {
+		t.Helper()
+		const verifier = "a verifier of at least forty-three characters"
+		sum := sha256.Sum256([]byte(verifier))
+		query := url.Values{
+			"client_id": {client}, "redirect_uri": {redirect}, "response_type": {"code"}, "scope": {"openid"}, "code_challenge_method": {"S256"},
+			"code_challenge": {base64.RawURLEncoding.EncodeToString(sum[:])},
+		}
+		answer, text := w.ask(http.MethodGet, behind.String()+"/oidc/authorize?"+query.Encode(), http.Header{"Authorization": {"Bearer " + session}})
+		landed, err := url.Parse(answer.Header.Get("Location"))
+		if err != nil || !landed.Query().Has("code") {
+			t.Fatalf("%s %s\n%s", answer.Status, answer.Header.Get("Location"), text)
+		}
+		given, err := front.Client().PostForm(issuer+"/token", url.Values{
+			"grant_type": {"authorization_code"}, "code": {landed.Query().Get("code")}, "redirect_uri": {redirect}, "code_verifier": {verifier}, "client_id": {client},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer given.Body.Close()
+		var tokens struct {
+			ID string `json:"id_token"`
+		}
+		if err := json.NewDecoder(io.LimitReader(given.Body, 1<<20)).Decode(&tokens); err != nil || tokens.ID == "" {
+			t.Fatal(given.Status, err)
+		}
+		return tokens.ID
+	}
+	whoami := func(token string) (*authentication.UserInfo, error) {
+		as := rest.AnonymousClientConfig(cluster.RESTConfig)
+		as.BearerToken = token
+		client, err := kubernetes.NewForConfig(as)
+		if err != nil {
+			t.Fatal(err)
+		}
+		review, err := client.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authentication.SelfSubjectReview{}, metav1.CreateOptions{})
+		if err != nil {
+			return nil, err
+		}
+		return &review.Status.UserInfo, nil
+	}
+	good := idToken("kubectl")
+	var who *authentication.UserInfo
+	w.until("the API server takes an ID token", func() bool { who, err = whoami(good); return err == nil })
+	if who.Username != "plural:ada" || !slices.Contains(who.Groups, "plural:platform") || slices.Contains(who.Groups, "plural:chess") {
+		t.Errorf("%+v", who)
+	}
+	parts := strings.Split(good, ".")
+	claims, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts[1] = base64.RawURLEncoding.EncodeToString(bytes.Replace(claims, []byte(`"sub":"ada"`), []byte(`"sub":"eve"`), 1))
+	for name, token := range map[string]string{"of another application": idToken("other"), "that was changed": strings.Join(parts, "."), "of the hub itself": session} {
+		if who, err := whoami(token); err == nil {
+			t.Errorf("a token %s: the API server takes it for %s", name, who.Username)
+		}
+	}
+}
+
+// exchanged is a session of ada's at a hub.
+func (w *world) exchanged(client *http.Client, hub string) (string, error) {
+	flow, err := oidcflow.Discover(w.Context(), oidcflow.Options{Name: "corp", Issuer: w.corp.Issuer, ClientID: "plural"})
+	if err != nil {
+		return "", err
+	}
+	own := httptest.NewServer(http.NotFoundHandler())
+	defer own.Close()
+	attempt := oidcflow.Begin(own.URL + "/callback")
+	at, _ := w.corp.Browser(w, "ada-l").Open(flow.URL(attempt)) // there is no page
+	landed, err := url.Parse(at)
+	if err != nil {
+		return "", err
+	}
+	code, err := flow.Code(attempt, landed.Query())
+	if err != nil {
+		return "", err
+	}
+	tokens, err := flow.Exchange(w.Context(), attempt, code)
+	if err != nil {
+		return "", err
+	}
+	answer, err := client.PostForm(hub+"/v1/auth/exchange", url.Values{
+		"grant_type": {"urn:ietf:params:oauth:grant-type:token-exchange"}, "subject_token": {tokens.ID},
+		"subject_token_type": {"urn:ietf:params:oauth:token-type:id_token"},
+	})
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	var session struct {
+		Token string `json:"access_token"`
+	}
+	err = json.NewDecoder(io.LimitReader(answer.Body, 1<<20)).Decode(&session)
+	if err == nil && session.Token == "" {
+		err = fmt.Errorf("no session: %s", answer.Status)
+	}
+	return session.Token, err
+}
