@@ -20,7 +20,10 @@ import (
 
 	authentication "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"github.com/pluralsh/plural/internal/oidcflow"
@@ -100,15 +103,19 @@ jwt:
 	whoami := func(token string) (*authentication.UserInfo, error) {
 		as := rest.AnonymousClientConfig(cluster.RESTConfig)
 		as.BearerToken = token
-		client, err := kubernetes.NewForConfig(as)
+		client, err := dynamic.NewForConfig(as)
 		if err != nil {
 			t.Fatal(err)
 		}
-		review, err := client.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authentication.SelfSubjectReview{}, metav1.CreateOptions{})
+		kind := schema.GroupVersionResource{Group: "authentication.k8s.io", Version: "v1", Resource: "selfsubjectreviews"}
+		question := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}}
+		review, err := client.Resource(kind).Create(t.Context(), question, metav1.CreateOptions{})
 		if err != nil {
 			return nil, err
 		}
-		return &review.Status.UserInfo, nil
+		var told authentication.SelfSubjectReview
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(review.Object, &told)
+		return &told.Status.UserInfo, err
 	}
 	good := idToken("kubectl")
 	var who *authentication.UserInfo
