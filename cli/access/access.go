@@ -81,8 +81,8 @@ type subject struct {
 // subject finds who is meant by a user's name, group/NAME or PROVIDER:SUBJECT.
 func (p *policy) subject(written string) (*subject, error) {
 	if group, ok := strings.CutPrefix(written, "group/"); ok {
-		bound := slices.ContainsFunc(p.rules.Grants(), func(g *access.Grant) bool { return slices.Contains(g.Binding.Spec.Groups, group) })
-		if !bound && p.members[group] == nil {
+
+		if p.members[group] == nil && !slices.Contains(p.boundGroups(), group) {
 			return nil, &ui.Err{
 				Msg: fmt.Sprintf("the installation repo has no group %q", group), Cause: "no RoleBinding names it, and no User is in it",
 				Fix: "plural access report lists groups that have a role", Doc: ui.DocNotFound,
@@ -116,6 +116,17 @@ func (p *policy) subject(written string) (*subject, error) {
 	}
 	user, _ := p.fleet.User(name)
 	return &subject{person, "user/" + name, len(user.Spec.Identities) > 0}, nil
+}
+
+// applications are those that somebody may log in to, by name.
+func (p *policy) applications(who *principal.Person) []string {
+	var all []string
+	for i := range p.fleet.Applications {
+		if a := &p.fleet.Applications[i]; a.Spec.Allows(who.Name, who.Groups) {
+			all = append(all, a.Metadata.Name)
+		}
+	}
+	return all
 }
 
 // place is FILE:LINE.

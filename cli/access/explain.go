@@ -88,10 +88,12 @@ type explained struct {
 	Subject string   `json:"subject"`
 	Groups  []string `json:"groups"`
 	Grants  []grant  `json:"grants"`
+	// Applications are those that they may log in to.
+	Applications []string `json:"applications,omitempty"`
 }
 
 func (o *explainOptions) list(p *policy, who *subject, printer *ui.Printer) error {
-	all := explained{who.shown, orEmpty(who.Groups), orEmpty(grantsOf(p.rules.Held(who.Person)))}
+	all := explained{who.shown, orEmpty(who.Groups), orEmpty(grantsOf(p.rules.Held(who.Person))), p.applications(&who.Person)}
 	view := ui.View{Value: all, Columns: columns()}
 	for i := range all.Grants {
 		view.Names = append(view.Names, "rolebinding/"+all.Grants[i].Binding)
@@ -103,6 +105,9 @@ func (o *explainOptions) list(p *policy, who *subject, printer *ui.Printer) erro
 	}
 	if err := o.factory.Print(printer, view); err != nil {
 		return err
+	}
+	if len(all.Applications) > 0 {
+		o.factory.Say("they may log in to %s", ui.Clean(strings.Join(all.Applications, ", ")))
 	}
 	o.more(who)
 	return nil

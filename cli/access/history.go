@@ -69,11 +69,16 @@ func (p *policy) single() map[string]bool {
 	return alone
 }
 
-// boundGroups are the groups that a binding names, sorted.
+// boundGroups are the groups that a binding or an application names, sorted.
 func (p *policy) boundGroups() []string {
 	all := map[string]bool{}
 	for _, g := range p.rules.Grants() {
 		for _, group := range g.Binding.Spec.Groups {
+			all[group] = true
+		}
+	}
+	for i := range p.fleet.Applications {
+		for _, group := range p.fleet.Applications[i].Spec.Allow.Groups {
 			all[group] = true
 		}
 	}

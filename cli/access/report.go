@@ -27,6 +27,8 @@ type line struct {
 	Identities  []string `json:"identities,omitempty"`
 	Federations []string `json:"federations,omitempty"`
 	Groups      []string `json:"groups,omitempty"`
+	// Applications are those that they may log in to.
+	Applications []string `json:"applications,omitempty"`
 	*grant
 	// Expires are the ends of the tokens, as NAME=TIME.
 	Expires []string `json:"tokenExpiry,omitempty"`
@@ -45,7 +47,7 @@ func newCmdReport(f *cmdutil.Factory) *cobra.Command {
 		Use:   "report",
 		Short: "List every user with what they may do, for auditors",
 		Long: "List every user with what they may do, a line for each rule that they have; those who have none have one line too. Groups\n" +
-			"that a RoleBinding names have lines of their own: their members may be known to an identity provider alone.\n\n" +
+			"that a RoleBinding or an Application names have lines of their own: their members may be known to an identity provider alone.\n\n" +
 			"With -o csv there is a header, and a cell that a spreadsheet would take for a formula begins with a quote. COMMIT is the last\n" +
 			"one that changed the user's file; it is left out where several documents share the file.\n\n" +
 			"With --last-used the hub is asked when each user did something last. It looks at the newest part of its audit log, back to the\n" +
@@ -109,7 +111,7 @@ func report(ctx context.Context, f *cmdutil.Factory, lastUsed bool) error {
 // header names the columns; those of usage are there where it was asked for.
 func header(used *usage) []string {
 	names := []string{
-		"subject", "tokens", "identities", "federations", "groups", "role", "binding", "through", "clusters", "namespaces", "verbs", "resources",
+		"subject", "tokens", "identities", "federations", "groups", "applications", "role", "binding", "through", "clusters", "namespaces", "verbs", "resources",
 		"token_expiry", "commit", "document", "file", "rule",
 	}
 	if used != nil {
@@ -135,7 +137,7 @@ func (l *line) cells(by string, used *usage) []string {
 		g = &grant{}
 	}
 	cells := []string{
-		l.Subject, strconv.Itoa(l.Tokens), join(l.Identities), join(l.Federations), join(l.Groups), g.Role, g.Binding, g.Through,
+		l.Subject, strconv.Itoa(l.Tokens), join(l.Identities), join(l.Federations), join(l.Groups), join(l.Applications), g.Role, g.Binding, g.Through,
 		join(g.Clusters), join(g.Namespaces), join(g.Verbs), join(g.Resources), join(l.Expires), l.Commit, l.Document, g.File, g.Rule,
 	}
 	if used != nil {
@@ -157,7 +159,7 @@ func (p *policy) lines(commits map[string]string) iter.Seq[line] {
 			person, _ := p.people.User(u.Metadata.Name)
 			l := line{
 				Subject: "user/" + person.Name, Tokens: len(u.Spec.Tokens), Federations: federations[person.Name], Groups: person.Groups,
-				Document: place(u.Position), Commit: commits[u.Position.File],
+				Applications: p.applications(&person), Document: place(u.Position), Commit: commits[u.Position.File],
 			}
 			for j := range u.Spec.Tokens {
 				t := &u.Spec.Tokens[j]
@@ -171,7 +173,8 @@ func (p *policy) lines(commits map[string]string) iter.Seq[line] {
 			}
 		}
 		for _, group := range p.boundGroups() {
-			if !each(line{Subject: "group/" + group}, p.rules.Held(principal.Person{Groups: []string{group}}), yield) {
+			who := principal.Person{Groups: []string{group}}
+			if !each(line{Subject: "group/" + group, Applications: p.applications(&who)}, p.rules.Held(who), yield) {
 				return
 			}
 		}
