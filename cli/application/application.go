@@ -5,10 +5,13 @@
 package application
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
@@ -74,7 +77,8 @@ func newCmdList(f *cmdutil.Factory) *cobra.Command {
 					client = "public"
 				}
 				rows = append(rows, row{
-					Name: a.Metadata.Name, Client: client, Issuer: all.Workspace.Issuer(), RedirectURIs: a.Spec.RedirectURIs, Allow: a.Spec.Allow, File: a.Position.String(),
+					Name: a.Metadata.Name, Client: client, Issuer: all.Workspace.Issuer(), RedirectURIs: a.Spec.RedirectURIs, Allow: a.Spec.Allow,
+					File: a.Position.String(),
 				})
 				view.Names = append(view.Names, "application/"+a.Metadata.Name)
 				view.Rows = append(view.Rows, []string{
@@ -151,9 +155,8 @@ func (o *createOptions) run(ctx context.Context, name string) error {
 	if err := s.carryOut(ctx, planned, "Let people log in to "+name); err != nil {
 		return err
 	}
-	if at := all.Workspace.Issuer(); at != "" {
-		o.Factory.Say("client ID %s, issuer %s", ui.Clean(name), ui.Clean(at))
-	}
+	at := cmp.Or(all.Workspace.Issuer(), "https://HUB"+fleet.IssuerPath+", where https://HUB is the hub's URL")
+	o.Factory.Say("client ID %s, issuer %s", ui.Clean(name), ui.Clean(at))
 	return nil
 }
 
@@ -172,8 +175,22 @@ type shownSecret struct {
 func (s *shownSecret) carryOut(ctx context.Context, planned *yamledit.Change, message string) error {
 	files := map[string][]byte{planned.File: planned.After}
 	if s.file != "" {
+		if s.file = path.Clean(s.file); !fs.ValidPath(s.file) {
+			return &ui.Err{
+				Msg: fmt.Sprintf("--secret-file %q is no file of the installation repo", s.file), Fix: "name it from the repo's root, such as secrets/wiki.yaml",
+			}
+		}
 		if _, err := sealedFor(s.repo, s.file); err != nil {
 			return err
+		}
+		w, err := fleet.LoadWorkspace(os.DirFS(s.repo.Root()))
+		if err != nil {
+			return err
+		}
+		if s.file == w.Spec.Hub.SigningKeys {
+			return &ui.Err{
+				Msg: s.file + " holds the keys that sign logins", Fix: "choose a file that is sealed for the clusters which run the application",
+			}
 		}
 		if _, err := os.Lstat(s.repo.Root() + "/" + s.file); !errors.Is(err, os.ErrNotExist) && s.secret != "" {
 			s.Factory.Say("warning: all that %s held is replaced", ui.Clean(s.file))

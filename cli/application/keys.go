@@ -29,8 +29,8 @@ func newCmdRotateKeys(f *cmdutil.Factory) *cobra.Command {
 	m, seen := &change.CommitOptions{Factory: f, Unobserved: true}, false
 	cmd := &cobra.Command{
 		Use:   "rotate-keys",
-		Short: "Make a new key to sign logins to applications with",
-		Long: "Make a new key with which the hub signs logins to applications.\n\n" +
+		Short: "Make a new key that signs logins to applications",
+		Long: "Make a new key that signs logins to applications.\n\n" +
 			"The first makes the hub an identity provider. The keys are kept in a file that is sealed for the hub, which plural.yaml\n" +
 			"names as spec.hub.signingKeys. Applications are shown a new key an hour before it signs, and the one before until the\n" +
 			"next is made. With --seen, for keys that somebody may have seen, none of the old is kept, and the new one signs at once.",
@@ -86,8 +86,20 @@ func rotateKeys(ctx context.Context, m *change.CommitOptions, repo *workspace.Re
 		}
 		files[planned.File] = planned.After
 	}
-	_, err = m.CarryOutFiles(ctx, repo, files, nil, "Rotate the keys that sign logins to applications")
+	made, err := m.CarryOutFiles(ctx, repo, files, nil, "Rotate the keys that sign logins to applications")
+	if made.Written {
+		m.Factory.Say("%s", signsFrom(next, m.Factory.Now()))
+	}
 	return err
+}
+
+// signsFrom says from when the newest key of a file signs.
+func signsFrom(file map[string]string, now time.Time) string {
+	if keys, err := idtoken.Parse(file); err == nil && keys.Newest().After(now) {
+		from := keys.Newest().UTC().Format(time.RFC3339)
+		return "the new key signs from " + from + "; until then applications see both, and the old one signs"
+	}
+	return "the new key signs as soon as the hub serves the commit"
 }
 
 // readKeys are the keys of a file that nobody but the hub, and people, can open; none where it is not there.
@@ -100,7 +112,9 @@ func readKeys(repo *workspace.Repo, name string) (map[string]string, error) {
 		return nil, &ui.Err{
 			Msg:   fmt.Sprintf("%q is not sealed for the group %s alone", name, fleet.HubGroup),
 			Cause: "whoever opens the keys can log in to every application as anybody",
-			Fix:   "plural crypto groups create " + fleet.HubGroup + " --member YOU --path 'secrets/hub/**', then plural crypto share KEY --name plural-hub --group " + fleet.HubGroup,
+			Fix: "plural crypto groups create " + fleet.HubGroup + " --member YOU --path 'secrets/hub/**', where YOU is one of plural crypto" +
+				" members list; then plural crypto share KEY --name plural-hub --group " + fleet.HubGroup +
+				", where KEY is the age public key of the hub's --identity",
 		}
 	}
 	vault, err := repo.Vault(nil)

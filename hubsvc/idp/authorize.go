@@ -146,7 +146,10 @@ func (q *question) readAge(query url.Values, now time.Time) (wrong, why string) 
 		if err != nil || seconds < 0 {
 			return invalidRequest, "max_age is a number of seconds"
 		}
-		q.since, q.anew = now.Add(-time.Duration(seconds)*time.Second), true
+		if oldest := now.Add(-time.Duration(seconds) * time.Second); oldest.After(q.since) { // prompt=login may want a newer one
+			q.since = oldest
+		}
+		q.anew = true
 	}
 	if since := one(query, askedAt); since != "" { // by this very hub, before the login
 		seconds, err := strconv.ParseInt(since, 10, 64)
@@ -195,7 +198,8 @@ func (p *Provider) decide(w http.ResponseWriter, r *http.Request, by asked, q *q
 	if !allowed {
 		p.logins.WithLabelValues("denied").Inc()
 		if q.silent { // which shows nobody a page
-			q.answer(w, r, by, url.Values{"error": {accessDenied}, "error_description": {"the application does not allow whoever is logged in"}})
+			why := "the application does not allow whoever is logged in"
+			q.answer(w, r, by, url.Values{"error": {accessDenied}, "error_description": {why}})
 			return
 		}
 		p.Pages.Say(w, http.StatusForbidden, "You may not log in to "+q.client,

@@ -123,7 +123,8 @@ func (p *Provider) served(answer func(http.ResponseWriter, *http.Request, asked)
 		switch {
 		case by.keys == nil:
 			p.Pages.Say(w, http.StatusNotFound, "This hub is no identity provider",
-				"To make it one: plural application rotate-keys, in a clone of the installation repo. If it was one, its log says why its keys are not read.")
+				"To make it one: plural application rotate-keys, in a clone of the installation repo. "+
+					"If it was one, its log says why its keys are not read.")
 		case err != nil || u.Host == "" || u.Scheme != "https" && !httpclient.Loopback(u.Hostname()):
 			p.Pages.Say(w, http.StatusServiceUnavailable, "The hub has no https address",
 				"Applications believe https alone: write the hub's https URL as spec.hub.url into plural.yaml.")
@@ -172,7 +173,9 @@ func (p *Provider) publicKeys(w http.ResponseWriter, _ *http.Request, by asked) 
 		http.Error(w, "the hub cannot show its keys", http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Cache-Control", "public, max-age=300")
+	// kube-apiserver asks for no key that it does not know while what it has read is good for another 30 seconds; and a key that was
+	// seen has to go.
+	w.Header().Set("Cache-Control", "public, max-age=30")
 	w.Header().Set("Content-Type", "application/jwk-set+json")
 	_, _ = w.Write(set) // whoever went away asks again
 }

@@ -94,6 +94,9 @@ func parsePEM(text string) (*rsa.PrivateKey, error) {
 	return private, nil
 }
 
+// Newest is the time from when the newest key signs.
+func (k *Keys) Newest() time.Time { return k.keys[len(k.keys)-1].from }
+
 // signing is the key that signs now: the newest whose time has come.
 func (k *Keys) signing(now time.Time) *key {
 	at := 0
@@ -164,7 +167,7 @@ func Rotate(file map[string]string, now time.Time, seen bool) (map[string]string
 		if err != nil {
 			return nil, err
 		}
-		if newest := old.keys[len(old.keys)-1].from; newest.After(now) {
+		if newest := old.Newest(); newest.After(now) {
 			return nil, &TooSoonError{Until: newest}
 		}
 		signs := old.signing(now).from.Format(nameLayout)

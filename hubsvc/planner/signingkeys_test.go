@@ -46,7 +46,8 @@ func TestKeysThatAreNoneStopNoHubAndAreLoggedWithoutThem(t *testing.T) {
 	}
 	s, hub := fleetrepo.NewHubSafe(t)
 	o, log := fleetrepo.New(t), new(said)
-	p := plansAs(t, o, t.TempDir(), slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelError})), func() ([]age.Identity, error) { return []age.Identity{hub}, nil })
+	errorsAlone := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelError}))
+	p := plansAs(t, o, t.TempDir(), errorsAlone, func() ([]age.Identity, error) { return []age.Identity{hub}, nil })
 	const name = "secrets/hub/oidc.yaml"
 	serve := func(sealed string) {
 		t.Helper()

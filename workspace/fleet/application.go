@@ -123,7 +123,8 @@ var applicationRole = lazily(`^[A-Za-z0-9]([-._:/A-Za-z0-9]{0,62}[A-Za-z0-9])?$`
 func (d *document) checkApplication(a *Application) {
 	d.checkName("metadata.name", a.Metadata.Name)
 	if a.Spec.RedirectURIs != nil && len(a.Spec.RedirectURIs) == 0 { // nil is reported as missing
-		d.Fault("spec.redirectURIs", "name the address that its documentation calls redirect or callback URL", "application without redirect URIs: nobody could come back to it")
+		d.Fault("spec.redirectURIs", "name the address that its documentation calls redirect or callback URL",
+			"application without redirect URIs: nobody could come back to it")
 	}
 	d.checkRedirects("spec.redirectURIs", a.Spec.RedirectURIs)
 	d.checkRedirects("spec.logoutURIs", a.Spec.LogoutURIs)

@@ -62,3 +62,26 @@ func TestAnApplicationAllowsItsMembersAlone(t *testing.T) {
 		t.Error("an application that names nobody allows somebody")
 	}
 }
+
+// I15.
+func TestAddressesDifferByThePortOfThePersonsOwnMachineAlone(t *testing.T) {
+	for allowed, uris := range map[string]map[string]bool{
+		"http://127.0.0.1/callback": {
+			"http://127.0.0.1/callback": true, "http://127.0.0.1:1/callback": true, "http://127.0.0.1:65535/callback": true, "http://127.0.0.1:/callback": false,
+			"http://127.0.0.1:123456/callback": false, "http://127.0.0.1:8000/callback/": false, "http://127.0.0.1:8000/callback?a=b": false, "http://127.0.0.2:8000/callback": false,
+			"http://127.0.0.1:8000@evil.example.com/callback": false, "http://127.0.0.1:+1/callback": false, "http://127.0.0.1:8000": false,
+		},
+		"http://[::1]/":                  {"http://[::1]:8000/": true, "http://::1:8000/": false, "http://127.0.0.1:8000/": false},
+		"http://localhost/":              {"http://localhost/": true, "http://localhost:8000/": false}, // which others may answer for
+		"http://127.0.0.1:8000/callback": {"http://127.0.0.1:8000/callback": true, "http://127.0.0.1:8001/callback": false},
+		"https://127.0.0.1/callback":     {"https://127.0.0.1:8000/callback": false},
+		"https://wiki.example.com/":      {"https://wiki.example.com/": true, "https://wiki.example.com:443/": false, "https://wiki.example.com/x": false, "https://wiki.example.com": false, "": false},
+	} {
+		a := fleet.ApplicationSpec{RedirectURIs: []string{allowed}}
+		for uri, want := range uris {
+			if got := a.MatchesRedirect(uri); got != want {
+				t.Errorf("%s where %s is allowed: %v", uri, allowed, got)
+			}
+		}
+	}
+}
