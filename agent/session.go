@@ -91,7 +91,8 @@ func connect(ctx context.Context, o Options, keep *store.Store, ready *readiness
 	}
 	s := &session{
 		kube: kube, client: client, registration: registration, engine: engine, scripts: scripts,
-		warnings: events.New(client, engine.Kinds(), o.Log), can: make(chan sync.Capabilities, 1), issuers: make(chan *api.TokenIssuer), log: o.Log,
+		warnings: events.New(client, engine.Kinds(), o.Log), can: make(chan sync.Capabilities, 1),
+		issuers: make(chan *api.TokenIssuer), log: o.Log,
 	}
 	can, err := retry(ctx, o.Log, s.capabilities)
 	if err != nil {

@@ -150,7 +150,8 @@ func earlier(a, b time.Time) time.Time {
 
 // same says whether two reports say the same.
 func same(a, b *api.Report) bool {
-	if b == nil || a.GetRoot() != b.GetRoot() || !proto.Equal(a.GetHeld(), b.GetHeld()) || a.GetTokenIssuer() != b.GetTokenIssuer() || len(a.GetServices()) != len(b.GetServices()) {
+	if b == nil || a.GetRoot() != b.GetRoot() || !proto.Equal(a.GetHeld(), b.GetHeld()) || a.GetTokenIssuer() != b.GetTokenIssuer() ||
+		len(a.GetServices()) != len(b.GetServices()) {
 		return false
 	}
 	for i, s := range a.GetServices() {

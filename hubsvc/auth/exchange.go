@@ -56,8 +56,8 @@ func (p *People) Exchange(ctx context.Context, raw string) (session string, who 
 	case err != nil:
 		return "", who, err
 	case made == nil:
-		return "", who, refused("see kind Provider and kind Federation in access/", "no provider or federation of this fleet has the issuer of this token%s",
-			p.unreported(d))
+		return "", who, refused("see kind Provider and kind Federation in access/",
+			"no provider or federation of this fleet has the issuer of this token%s", p.unreported(d))
 	}
 	return p.admit(ctx, made)
 }

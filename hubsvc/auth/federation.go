@@ -160,7 +160,8 @@ func (p *People) program(by []verified, audience string) (*principal.Session, er
 				found = m
 			case found.User != m.User:
 				return nil, refused("give each cluster keys of its own, or both federations the same user",
-					"federations %s and %s take this token for different users, because both %s and %s have its key", found.name, m.name, found.Issuer, m.Issuer)
+					"federations %s and %s take this token for different users, because both %s and %s have its key",
+					found.name, m.name, found.Issuer, m.Issuer)
 			}
 		}
 	}

@@ -89,7 +89,8 @@ func clip(r *api.Report) {
 	r.Boot = short(r.GetBoot(), maxWord)
 	r.Root = short(r.GetRoot(), maxWord)
 	clipHeld(r.GetHeld())
-	if i := r.GetTokenIssuer(); len(i.GetKeys()) > api.MaxIssuerBytes || len(i.GetIssuer()) > api.MaxIssuer || !utf8.ValidString(i.GetIssuer()) {
+	i := r.GetTokenIssuer()
+	if len(i.GetKeys()) > api.MaxIssuerBytes || len(i.GetIssuer()) > api.MaxIssuer || !utf8.ValidString(i.GetIssuer()) {
 		r.TokenIssuer = nil // a part of a key verifies nothing
 	}
 	r.Services = first(r.GetServices(), maxServices)

@@ -114,7 +114,8 @@ func Discover(ctx context.Context, o Options) (*Client, error) {
 		}
 	}
 	endpoint.AuthStyle = oauth2.AuthStyleInParams // a public client has no secret that could be tried in a header first
-	if inBody := slices.Contains(more.Methods, "client_secret_post"); o.Secret != "" && (!inBody || slices.Contains(more.Methods, "client_secret_basic")) {
+	inForm := slices.Contains(more.Methods, "client_secret_post") && !slices.Contains(more.Methods, "client_secret_basic")
+	if o.Secret != "" && !inForm {
 		endpoint.AuthStyle = oauth2.AuthStyleInHeader
 	}
 	return &Client{

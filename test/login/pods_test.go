@@ -100,7 +100,8 @@ spec:
 func (w *world) agent(name string, cluster *kubetest.Cluster) {
 	w.Helper()
 	var said bytes.Buffer
-	cmd := exec.Command(program(w, "plural-agent"), "run", "--kubeconfig", cluster.Kubeconfig, "--data", w.path("agent-"+name), "--listen", "", "--with-parent")
+	cmd := exec.Command(program(w, "plural-agent"), "run", "--kubeconfig", cluster.Kubeconfig,
+		"--data", w.path("agent-"+name), "--listen", "", "--with-parent")
 	cmd.Stdout, cmd.Stderr = &said, &said
 	lifeline, err := cmd.StdinPipe()
 	if err != nil {
@@ -129,7 +130,9 @@ func tokenOf(t *testing.T, cluster *kubetest.Cluster, account, audience string) 
 		}}
 	}
 	namespaces := cluster.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
-	namespace := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": cluster.Namespace}}}
+	namespace := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": cluster.Namespace},
+	}}
 	_, _ = namespaces.Create(t.Context(), namespace, metav1.CreateOptions{})
 	_, _ = accounts.Create(t.Context(), object("ServiceAccount", "v1"), metav1.CreateOptions{}) // it may be there
 	request := object("TokenRequest", "authentication.k8s.io/v1")

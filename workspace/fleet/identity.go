@@ -189,7 +189,8 @@ func (d *document) checkProvider(p *Provider) {
 	d.checkPattern("spec.clientSecret", "client secret", p.Spec.ClientSecret, claimValue(), visible)
 	d.checkFilePath("spec.page.secret", p.Spec.Page.Secret)
 	if page := p.Spec.Page; page.Secret != "" && (page.ClientID == "" || page.ClientID == p.Spec.ClientID) {
-		d.Fault("spec.page.secret", "register a client for the page, and name it as page.clientID", "secret of a client that programs have, too: it would be none")
+		d.Fault("spec.page.secret", "register a client for the page, and name it as page.clientID",
+			"secret of a client that programs have, too: it would be none")
 	}
 	d.checkCount("spec.scopes", "scopes", len(p.Spec.Scopes), maxScopes)
 	for i, scope := range p.Spec.Scopes {
