@@ -23,7 +23,6 @@ func ofApplications(t *testing.T, w *world) {
 	}))
 	t.Cleanup(application.Close)
 	operator, fleet := w.person("operator"), w.path("fleet")
-	operator.plural("application", "rotate-keys", "-C", fleet)
 	secret := strings.TrimSpace(operator.plural("application", "create", "wiki", "--redirect-uri", application.URL+"/callback",
 		"--logout-uri", application.URL+"/", "--user", "ada", "-C", fleet))
 	operator.plural("application", "rotate-keys", "-C", fleet)
