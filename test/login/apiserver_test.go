@@ -67,8 +67,8 @@ jwt:
 		const verifier = "a verifier of at least forty-three characters"
 		sum := sha256.Sum256([]byte(verifier))
 		query := url.Values{
-			"client_id": {application}, "redirect_uri": {redirect}, "response_type": {"code"}, "scope": {"openid"}, "code_challenge_method": {"S256"},
-			"code_challenge": {base64.RawURLEncoding.EncodeToString(sum[:])},
+			"client_id": {application}, "redirect_uri": {redirect}, "response_type": {"code"}, "scope": {"openid"},
+			"code_challenge_method": {"S256"}, "code_challenge": {base64.RawURLEncoding.EncodeToString(sum[:])},
 		}
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, issuer+"/authorize?"+query.Encode(), http.NoBody)
 		if err != nil {
@@ -85,7 +85,8 @@ jwt:
 			t.Fatalf("%s %s", answer.Status, answer.Header.Get("Location"))
 		}
 		given, err := client.PostForm(issuer+"/token", url.Values{
-			"grant_type": {"authorization_code"}, "code": {landed.Query().Get("code")}, "redirect_uri": {redirect}, "code_verifier": {verifier}, "client_id": {application},
+			"grant_type": {"authorization_code"}, "code": {landed.Query().Get("code")}, "redirect_uri": {redirect},
+			"code_verifier": {verifier}, "client_id": {application},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -145,7 +146,8 @@ func (w *world) serveTLS(name string) (at string, client *http.Client, certifica
 		w.Fatal(err)
 	}
 	certificate = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: before.Certificate().Raw})
-	for file, text := range map[string][]byte{"tls.crt": certificate, "tls.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})} {
+	private := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})
+	for file, text := range map[string][]byte{"tls.crt": certificate, "tls.key": private} {
 		if err := os.WriteFile(w.path(file), text, 0o600); err != nil {
 			w.Fatal(err)
 		}
