@@ -3,15 +3,14 @@ package login
 import (
 	"bytes"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
 	"net/url"
 	"os"
 	"slices"
@@ -31,28 +30,16 @@ import (
 )
 
 // ofAPIServers has people log in to a cluster without the hub between: its API server takes the hub's ID tokens. It wants TLS of whoever
-// makes them, which a proxy before another hub of the fleet does.
+// makes them, which another hub of the fleet serves.
 func ofAPIServers(t *testing.T, w *world) {
 	operator, fleet := w.person("operator"), w.path("fleet")
 	const redirect = "http://127.0.0.1/callback"
 	for _, name := range []string{"kubectl", "other"} {
 		operator.plural("application", "create", name, "--public", "--redirect-uri", redirect, "--group", "platform", "-C", fleet)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	behind := &url.URL{Scheme: "http", Host: listener.Addr().String()}
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	front := httptest.NewTLSServer(httputil.NewSingleHostReverseProxy(behind))
-	t.Cleanup(front.Close)
-	issuer := front.URL + "/oidc"
-	w.serve("hub-2", behind.Host, front.URL)
-
+	hub, client, ca := w.serveTLS("hub-2")
+	issuer := hub + "/oidc"
 	config := w.path("authentication.yaml")
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: front.Certificate().Raw})
 	text := fmt.Sprintf(`apiVersion: apiserver.config.k8s.io/v1
 kind: AuthenticationConfiguration
 jwt:
@@ -65,28 +52,41 @@ jwt:
 		t.Fatal(err)
 	}
 	cluster := kubetest.StartApart(t, "--authentication-config", config)
-	session := ""
+	var (
+		session string
+		err     error
+	)
 	defer func() {
 		if t.Failed() {
 			t.Logf("the last error: %v", err)
 		}
 	}()
-	w.until("the hub serves the fleet", func() bool { session, err = w.exchanged(front.Client(), front.URL); return err == nil })
-	idToken := func(client string) string {
+	w.until("the hub serves the fleet", func() bool { session, err = w.exchanged(client, hub); return err == nil })
+	idToken := func(application string) string {
 		t.Helper()
 		const verifier = "a verifier of at least forty-three characters"
 		sum := sha256.Sum256([]byte(verifier))
 		query := url.Values{
-			"client_id": {client}, "redirect_uri": {redirect}, "response_type": {"code"}, "scope": {"openid"}, "code_challenge_method": {"S256"},
-			"code_challenge": {base64.RawURLEncoding.EncodeToString(sum[:])},
+			"client_id": {application}, "redirect_uri": {redirect}, "response_type": {"code"}, "scope": {"openid"},
+			"code_challenge_method": {"S256"}, "code_challenge": {base64.RawURLEncoding.EncodeToString(sum[:])},
 		}
-		answer, text := w.ask(http.MethodGet, behind.String()+"/oidc/authorize?"+query.Encode(), http.Header{"Authorization": {"Bearer " + session}})
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, issuer+"/authorize?"+query.Encode(), http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+session)
+		answer, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
 		landed, err := url.Parse(answer.Header.Get("Location"))
 		if err != nil || !landed.Query().Has("code") {
-			t.Fatalf("%s %s\n%s", answer.Status, answer.Header.Get("Location"), text)
+			t.Fatalf("%s %s", answer.Status, answer.Header.Get("Location"))
 		}
-		given, err := front.Client().PostForm(issuer+"/token", url.Values{
-			"grant_type": {"authorization_code"}, "code": {landed.Query().Get("code")}, "redirect_uri": {redirect}, "code_verifier": {verifier}, "client_id": {client},
+		given, err := client.PostForm(issuer+"/token", url.Values{
+			"grant_type": {"authorization_code"}, "code": {landed.Query().Get("code")}, "redirect_uri": {redirect},
+			"code_verifier": {verifier}, "client_id": {application},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -134,6 +134,29 @@ jwt:
 			t.Errorf("a token %s: the API server takes it for %s", name, who.Username)
 		}
 	}
+}
+
+// serveTLS starts a hub that ends TLS itself. It returns the hub's URL, a client that trusts it and follows nothing, and its certificate.
+func (w *world) serveTLS(name string) (at string, client *http.Client, certificate []byte) {
+	w.Helper()
+	before := httptest.NewTLSServer(http.NotFoundHandler()) // leaves its port, its certificate and its key to the hub
+	before.Close()
+	key, err := x509.MarshalPKCS8PrivateKey(before.TLS.Certificates[0].PrivateKey)
+	if err != nil {
+		w.Fatal(err)
+	}
+	certificate = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: before.Certificate().Raw})
+	private := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})
+	for file, text := range map[string][]byte{"tls.crt": certificate, "tls.key": private} {
+		if err := os.WriteFile(w.path(file), text, 0o600); err != nil {
+			w.Fatal(err)
+		}
+	}
+	w.serve(name, before.Listener.Addr().String(), before.URL, "--tls-cert", w.path("tls.crt"), "--tls-key", w.path("tls.key"))
+	client = before.Client()
+	client.Timeout = patience
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return before.URL, client, certificate
 }
 
 // exchanged is a session of ada's at a hub.

@@ -23,14 +23,15 @@ func ofApplications(t *testing.T, w *world) {
 	}))
 	t.Cleanup(application.Close)
 	operator, fleet := w.person("operator"), w.path("fleet")
-	operator.plural("application", "rotate-keys", "-C", fleet)
 	secret := strings.TrimSpace(operator.plural("application", "create", "wiki", "--redirect-uri", application.URL+"/callback",
 		"--logout-uri", application.URL+"/", "--user", "ada", "-C", fleet))
-	operator.plural("application", "rotate-keys", "-C", fleet)
-	w.until("the hub shows both keys", func() bool {
+	shown := func(keys int) bool {
 		answer, text := w.ask(http.MethodGet, "/oidc/keys", nil)
-		return answer.StatusCode == http.StatusOK && strings.Count(text, `"kid"`) == 2 && !strings.Contains(text, `"d"`)
-	})
+		return answer.StatusCode == http.StatusOK && strings.Count(text, `"kid"`) == keys && !strings.Contains(text, `"d"`)
+	}
+	w.until("the hub shows its key", func() bool { return shown(1) })
+	operator.plural("application", "rotate-keys", "-C", fleet)
+	w.until("the hub shows both keys", func() bool { return shown(2) })
 	as := idp.Client{
 		Issuer: w.hub + "/oidc", ID: "wiki", Secret: secret, Redirect: application.URL + "/callback", Home: application.URL + "/",
 	}

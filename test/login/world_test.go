@@ -124,6 +124,7 @@ spec: {role: developer, groups: [platform, deployers]}
 	operator.git("add", "-A")
 	operator.git("commit", "-qm", "Let people in")
 	operator.git("push", "-q", "-u", "origin", "main")
+	operator.plural("application", "rotate-keys", "-C", w.path("fleet"))
 	w.serve("hub", listener.Addr().String(), w.hub)
 	w.until("the hub serves the fleet", func() bool {
 		answer, err := http.Get(w.hub + "/v1/auth/providers")
@@ -161,17 +162,18 @@ func (w *world) sealForTheHub(operator *person) {
 
 func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
 
-// serve starts a hub of this name, which others know by the URL.
-func (w *world) serve(name, address, known string) {
+// serve starts a hub of this name, which others know by the URL. It may be given more flags.
+func (w *world) serve(name, address, known string, more ...string) {
 	w.Helper()
 	said, err := os.Create(w.path(name + ".log"))
 	if err != nil {
 		w.Fatal(err)
 	}
 	defer said.Close()
-	hub := exec.Command(program(w, "plural"), "hub", "serve", "--data", w.path(name), "--with-parent", "--listen", address, "--url", known,
-		"--repo", "file://"+w.path("origin.git"), "--allow-file-sources", "--allow-loopback", "--interval", "1s",
-		"--identity", w.path("hub.key"))
+	hub := exec.Command(program(w, "plural"), append([]string{
+		"hub", "serve", "--data", w.path(name), "--with-parent", "--listen", address, "--url", known, "--repo", "file://" + w.path("origin.git"),
+		"--allow-file-sources", "--allow-loopback", "--interval", "1s", "--identity", w.path("hub.key"),
+	}, more...)...)
 	hub.Stdout, hub.Stderr = said, said
 	lifeline, err := hub.StdinPipe()
 	if err != nil {
