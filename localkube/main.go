@@ -140,7 +140,8 @@ cut may lose it.`,
 	flags.IntVar(&config.Nodes, "nodes", 3, "number of simulated nodes")
 	flags.BoolVar(&withParent, "with-parent", false, "stop when standard input ends, as it does when the parent process ends")
 	flags.BoolVar(&config.Ephemeral, "ephemeral", false, "remove the folder when stopping; it must be missing or empty at the start")
-	flags.StringVar(&config.AuthenticationConfig, "authentication-config", "", "AuthenticationConfiguration `FILE`: issuers whose tokens the API server takes")
+	flags.StringVar(&config.AuthenticationConfig, "authentication-config", "",
+		"AuthenticationConfiguration `FILE`: issuers whose tokens the API server takes")
 	flags.StringVar(&logLevel, "log-level", "error", "what to log to standard error: error, info or debug")
 	return cmd
 }

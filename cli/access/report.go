@@ -111,8 +111,8 @@ func report(ctx context.Context, f *cmdutil.Factory, lastUsed bool) error {
 // header names the columns; those of usage are there where it was asked for.
 func header(used *usage) []string {
 	names := []string{
-		"subject", "tokens", "identities", "federations", "groups", "applications", "role", "binding", "through", "clusters", "namespaces", "verbs", "resources",
-		"token_expiry", "commit", "document", "file", "rule",
+		"subject", "tokens", "identities", "federations", "groups", "applications", "role", "binding", "through",
+		"clusters", "namespaces", "verbs", "resources", "token_expiry", "commit", "document", "file", "rule",
 	}
 	if used != nil {
 		names = append(names, "last_used", "recorded_since")
@@ -137,8 +137,9 @@ func (l *line) cells(by string, used *usage) []string {
 		g = &grant{}
 	}
 	cells := []string{
-		l.Subject, strconv.Itoa(l.Tokens), join(l.Identities), join(l.Federations), join(l.Groups), join(l.Applications), g.Role, g.Binding, g.Through,
-		join(g.Clusters), join(g.Namespaces), join(g.Verbs), join(g.Resources), join(l.Expires), l.Commit, l.Document, g.File, g.Rule,
+		l.Subject, strconv.Itoa(l.Tokens), join(l.Identities), join(l.Federations), join(l.Groups), join(l.Applications),
+		g.Role, g.Binding, g.Through, join(g.Clusters), join(g.Namespaces), join(g.Verbs),
+		join(g.Resources), join(l.Expires), l.Commit, l.Document, g.File, g.Rule,
 	}
 	if used != nil {
 		cells = append(cells, moment(l.LastUsed), moment(l.RecordedSince))

@@ -37,7 +37,8 @@ func NewCmdApplication(f *cmdutil.Factory) *cobra.Command {
 			"The hub is an OpenID Connect provider for the applications of access/: whoever logs in to one of them does so with the\n" +
 			"identity provider of the fleet, and the groups that access/ knows. It is one once it has keys to sign with.",
 		Example: cmdutil.Example("plural application rotate-keys",
-			"plural application create grafana --redirect-uri https://grafana.example.com/login/generic_oauth --group platform", "plural application list"),
+			"plural application create grafana --redirect-uri https://grafana.example.com/login/generic_oauth --group platform",
+			"plural application list"),
 	}, newCmdList(f), newCmdCreate(f), newCmdRotate(f), newCmdDelete(f), newCmdRotateKeys(f))
 }
 
@@ -68,7 +69,8 @@ func newCmdList(f *cmdutil.Factory) *cobra.Command {
 			}
 			rows := []row{}
 			view := ui.View{Columns: []ui.Column{
-				{Name: "APPLICATION"}, {Name: "CLIENT"}, {Name: "USERS"}, {Name: "GROUPS"}, {Name: "REDIRECT URIS", Wide: true}, {Name: "FILE", Wide: true},
+				{Name: "APPLICATION"}, {Name: "CLIENT"}, {Name: "USERS"}, {Name: "GROUPS"},
+				{Name: "REDIRECT URIS", Wide: true}, {Name: "FILE", Wide: true},
 			}}
 			for i := range all.Applications {
 				a := &all.Applications[i]
@@ -116,7 +118,8 @@ func newCmdCreate(f *cmdutil.Factory) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&o.spec.RedirectURIs, "redirect-uri", nil, "where the application has people come back to, exactly as it sends it; may be repeated")
+	flags.StringArrayVar(&o.spec.RedirectURIs, "redirect-uri", nil,
+		"where the application has people come back to, exactly as it sends it; may be repeated")
 	flags.StringArrayVar(&o.spec.LogoutURIs, "logout-uri", nil, "where people may be sent once they have logged out; may be repeated")
 	flags.StringSliceVar(&o.spec.Allow.Groups, "group", nil, "`GROUPS` whose members may log in")
 	flags.StringSliceVar(&o.spec.Allow.Users, "user", nil, "`USERS` who may log in")
@@ -136,11 +139,16 @@ func (o *createOptions) run(ctx context.Context, name string) error {
 	case all.Workspace.Spec.Hub.SigningKeys == "":
 		return &ui.Err{Msg: "the hub has no keys to sign logins with", Fix: "plural application rotate-keys makes them"}
 	case len(o.spec.RedirectURIs) == 0:
-		return &ui.Err{Msg: "nothing says where the application has people come back to", Fix: "--redirect-uri https://...: its documentation calls it redirect or callback URL", Doc: ui.DocUsage}
+		return &ui.Err{
+			Msg: "nothing says where the application has people come back to",
+			Fix: "--redirect-uri https://...: its documentation calls it redirect or callback URL", Doc: ui.DocUsage,
+		}
 	case len(o.spec.Allow.Groups)+len(o.spec.Allow.Users) == 0:
 		return &ui.Err{Msg: "nothing says who may log in", Fix: "--group GROUPS, --user USERS", Doc: ui.DocUsage}
 	case o.public && (o.file != "" || o.spec.WithoutPKCE):
-		return &ui.Err{Msg: "--public has no secret, which --secret-file and --without-pkce are about", Fix: "leave one of them out", Doc: ui.DocUsage}
+		return &ui.Err{
+			Msg: "--public has no secret, which --secret-file and --without-pkce are about", Fix: "leave one of them out", Doc: ui.DocUsage,
+		}
 	}
 	secret := ""
 	if !o.public {
@@ -177,7 +185,8 @@ func (s *shownSecret) carryOut(ctx context.Context, planned *yamledit.Change, me
 	if s.file != "" {
 		if s.file = path.Clean(s.file); !fs.ValidPath(s.file) {
 			return &ui.Err{
-				Msg: fmt.Sprintf("--secret-file %q is no file of the installation repo", s.file), Fix: "name it from the repo's root, such as secrets/wiki.yaml",
+				Msg: fmt.Sprintf("--secret-file %q is no file of the installation repo", s.file),
+				Fix: "name it from the repo's root, such as secrets/wiki.yaml",
 			}
 		}
 		if _, err := sealedFor(s.repo, s.file); err != nil {
@@ -224,8 +233,8 @@ func sealedFor(repo *workspace.Repo, name string) ([]string, error) {
 	groups, must, err := vault.Policy().Match(name)
 	if err == nil && !must {
 		err = &ui.Err{
-			Msg: fmt.Sprintf("%q would not be sealed", name), Cause: "no pattern of " + policy.File + " covers it", Fix: "choose a file that one covers",
-			Doc: ui.DocNotSealed,
+			Msg: fmt.Sprintf("%q would not be sealed", name), Cause: "no pattern of " + policy.File + " covers it",
+			Fix: "choose a file that one covers", Doc: ui.DocNotSealed,
 		}
 	}
 	return groups, err
@@ -294,7 +303,9 @@ func find(factory *cmdutil.Factory, name string) (*workspace.Repo, *fleet.Applic
 	}
 	at := slices.IndexFunc(all.Applications, func(a fleet.Application) bool { return a.Metadata.Name == name })
 	if at < 0 {
-		return nil, nil, &ui.Err{Msg: fmt.Sprintf("the installation repo has no application %q", name), Fix: "plural application list", Doc: ui.DocNotFound}
+		return nil, nil, &ui.Err{
+			Msg: fmt.Sprintf("the installation repo has no application %q", name), Fix: "plural application list", Doc: ui.DocNotFound,
+		}
 	}
 	return repo, &all.Applications[at], nil
 }

@@ -130,7 +130,10 @@ func readKeys(repo *workspace.Repo, name string) (map[string]string, error) {
 	}
 	var keys map[string]string
 	if yaml.Unmarshal(text, &keys) != nil { // its text may be quoted by the error
-		return nil, &ui.Err{Msg: fmt.Sprintf("%s is no list of keys", name), Fix: "git log " + name + "; plural application rotate-keys --seen, once the file is removed"}
+		return nil, &ui.Err{
+			Msg: fmt.Sprintf("%s is no list of keys", name),
+			Fix: "git log " + name + "; plural application rotate-keys --seen, once the file is removed",
+		}
 	}
 	return keys, nil
 }

@@ -45,7 +45,8 @@ func newCmdList(f *cmdutil.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List who did what, the newest first",
-		Long: "List who did what, on all replicas of the hub, the newest first. It takes a Role with fleet: [audit], and is itself recorded.\n\n" +
+		Long: "List who did what, on all replicas of the hub, the newest first. It takes a Role with fleet: [audit], and is itself\n" +
+			"recorded.\n\n" +
 			"What changes something, opens a connection or reads a Secret has a record when it begins and one when it ends; the table shows\n" +
 			"the beginning alone of what has not ended. Without --limit these are the newest 100. A replica that cannot be asked is named.",
 		Example: cmdutil.Example("plural audit list --person ada --since 24h", "plural audit list --cluster edge-1 --verb create -o wide",
@@ -120,7 +121,8 @@ func moment(f *cmdutil.Factory, flag, text string) (time.Time, error) {
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		return at, &ui.Err{
-			Msg: fmt.Sprintf("--%s %q is no time", flag, text), Fix: "--" + flag + " 24h, or --" + flag + " 2026-11-22T10:00:00Z", Doc: ui.DocUsage, Err: err,
+			Msg: fmt.Sprintf("--%s %q is no time", flag, text), Fix: "--" + flag + " 24h, or --" + flag + " 2026-11-22T10:00:00Z",
+			Doc: ui.DocUsage, Err: err,
 		}
 	}
 	return at, nil
@@ -159,8 +161,8 @@ func listView(list *v1.AuditList) ui.View {
 		}
 		view.Names = append(view.Names, "audit/"+r.ID)
 		view.Rows = append(view.Rows, []string{
-			r.Time.UTC().Format(time.RFC3339), cmdutil.OrDash(r.Person), r.Verb, cmdutil.OrDash(what(r)), cmdutil.OrDash(r.Cluster), r.Decision, status,
-			cmdutil.OrDash(r.Source), cmdutil.OrDash(r.Credential), e.Replica, r.ID, cmdutil.OrDash(r.Cause),
+			r.Time.UTC().Format(time.RFC3339), cmdutil.OrDash(r.Person), r.Verb, cmdutil.OrDash(what(r)), cmdutil.OrDash(r.Cluster),
+			r.Decision, status, cmdutil.OrDash(r.Source), cmdutil.OrDash(r.Credential), e.Replica, r.ID, cmdutil.OrDash(r.Cause),
 		})
 	}
 	return view

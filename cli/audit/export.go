@@ -88,7 +88,8 @@ func (e *incompleteError) Unwrap() error { return e.Err }
 
 func incomplete(replicas []string) error {
 	return &incompleteError{&ui.Err{
-		Msg: missed(replicas), Fix: "start them, and ask again with plural audit; of one that is gone for good, plural audit verify takes the files", Doc: ui.DocAudit,
+		Msg: missed(replicas), Doc: ui.DocAudit,
+		Fix: "start them, and ask again with plural audit; of one that is gone for good, plural audit verify takes the files",
 	}}
 }
 
@@ -148,7 +149,8 @@ func export(ctx context.Context, f *cmdutil.Factory, hub *client.Client, since t
 
 func csvHeader() []string {
 	return []string{
-		"time", "stage", "replica", "person", "operator", "groups", "credential", "source", "verb", "what", "cluster", "decision", "status", "cause", "id", "hash",
+		"time", "stage", "replica", "person", "operator", "groups", "credential", "source",
+		"verb", "what", "cluster", "decision", "status", "cause", "id", "hash",
 	}
 }
 
@@ -175,7 +177,8 @@ func csvWriter(out io.Writer, named bool) func(audit.Entry) error {
 
 func row(r *v1.AuditRecord, e audit.Entry) []string {
 	cells := []string{
-		r.Time.UTC().Format(time.RFC3339Nano), r.Stage, e.Replica, r.Person, strconv.FormatBool(r.Operator), strings.Join(r.Groups, " "), r.Credential, r.Source,
+		r.Time.UTC().Format(time.RFC3339Nano), r.Stage, e.Replica, r.Person, strconv.FormatBool(r.Operator), strings.Join(r.Groups, " "),
+		r.Credential, r.Source,
 		r.Verb, what(r), r.Cluster, r.Decision, strconv.Itoa(r.Status), r.Cause, r.ID, audit.Hash(e.Line),
 	}
 	for i := range cells {

@@ -92,7 +92,10 @@ func expectations(written []string) ([]*expectation, error) {
 			replica, hash = "", text
 		}
 		if len(hash) != 64 || strings.Trim(hash, "0123456789abcdef") != "" {
-			return nil, &ui.Err{Msg: fmt.Sprintf("--expect %q has no hash", text), Fix: "--expect REPLICA=HASH, as HEAD of plural audit verify has it", Doc: ui.DocUsage}
+			return nil, &ui.Err{
+				Msg: fmt.Sprintf("--expect %q has no hash", text), Doc: ui.DocUsage,
+				Fix: "--expect REPLICA=HASH, as HEAD of plural audit verify has it",
+			}
 		}
 		all = append(all, &expectation{replica: replica, hash: hash})
 	}
@@ -225,7 +228,9 @@ func (c *chain) remarks(name string) (said []string) {
 		said = append(said, name+" begins after lines that are gone: the oldest files are deleted when there are too many")
 	}
 	if c.Torn > 0 {
-		said = append(said, fmt.Sprintf("%s has %d lines that were cut off when the hub died: nobody sees whether lines directly before them were changed or are missing", name, c.Torn))
+		const torn = "%s has %d lines that were cut off when the hub died: " +
+			"nobody sees whether lines directly before them were changed or are missing"
+		said = append(said, fmt.Sprintf(torn, name, c.Torn))
 	}
 	return said
 }
@@ -250,8 +255,9 @@ func (v *verifier) verdict(missing []string) error {
 	for _, e := range v.expected {
 		if !e.found {
 			problems = append(problems, ui.Problem{
-				Where: cmp.Or(e.replica, "--expect"), Message: "no line has the hash " + e.hash + ": lines at the end were cut off, all was written anew, or its file is deleted",
-				Fix: "compare with what a sink got; see who can write the hub's disk",
+				Where:   cmp.Or(e.replica, "--expect"),
+				Message: "no line has the hash " + e.hash + ": lines at the end were cut off, all was written anew, or its file is deleted",
+				Fix:     "compare with what a sink got; see who can write the hub's disk",
 			})
 		}
 	}

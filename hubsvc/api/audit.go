@@ -66,7 +66,9 @@ func AuditRoutes() []openapi.Route {
 	get := func(path, summary string, response any, query ...openapi.Param) openapi.Route {
 		return openapi.Route{Method: http.MethodGet, Path: path, Summary: summary, Response: response, Query: query}
 	}
-	since := openapi.Param{Name: "since", Description: "What was written from this time on: RFC 3339, or a duration back from now, such as 24h."}
+	since := openapi.Param{
+		Name: "since", Description: "What was written from this time on: RFC 3339, or a duration back from now, such as 24h.",
+	}
 	return []openapi.Route{
 		get("/v1/audit", "Who did what where, on all replicas, the newest first", v1.AuditList{},
 			openapi.Param{Name: "person", Description: "Whose records, by the exact name."},
@@ -90,7 +92,8 @@ func (a *Audit) list(r *http.Request) (any, error) {
 		return nil, err
 	}
 	q := v1.AuditQuery{
-		Person: values.Get("person"), Cluster: values.Get("cluster"), Verb: values.Get("verb"), Decision: values.Get("decision"), Limit: page.Limit,
+		Person: values.Get("person"), Cluster: values.Get("cluster"), Verb: values.Get("verb"), Decision: values.Get("decision"),
+		Limit: page.Limit,
 	}
 	if q.Since, err = a.moment(r, "since"); err != nil {
 		return nil, err

@@ -36,7 +36,8 @@ type Chain struct {
 const maxAgain = 4 * maxBatchLines
 
 // ErrBroken says that a line does not follow the one before it.
-var ErrBroken = errors.New("it names another line than the one before it: that one was changed, or lines between them were taken out or put in")
+var ErrBroken = errors.New(
+	"it names another line than the one before it: that one was changed, or lines between them were taken out or put in")
 
 // chained is what the chain needs to know of a line.
 type chained struct {

@@ -367,9 +367,7 @@ func FuzzReaders(f *testing.F) {
 	f.Add([]byte("\n\n\xff"), "eyJyIjp7Imh1Yi0wIjp7ImYiOiJ4IiwibyI6LTV9fX0", []byte(`{}`))
 	f.Add([]byte("{}\n"), "eyJsIjpbImh1Yi0wIl0sImYiOnsibyI6LTEsIm4iOi0zfX0", []byte(`{"replica":"a","hash":"b","record":null}`))
 	f.Fuzz(func(t *testing.T, content []byte, token string, entry []byte) {
-		if len(content) > 64<<10 {
-			t.Skip()
-		}
+		content = content[:min(len(content), 64<<10)]
 		dir := t.TempDir()
 		l := open(t, options(dir))
 		if err := os.WriteFile(filepath.Join(dir, "audit.jsonl"), content, 0o600); err != nil {

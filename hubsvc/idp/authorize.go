@@ -46,7 +46,8 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request, by asked) {
 		p.Pages.Say(w, http.StatusBadRequest, "The application asks nothing that can be understood", "Tell whoever runs it.")
 		return
 	case max(len(r.URL.RawQuery), len(query.Encode())) > maxQuery: // all of it comes back from the login
-		p.Pages.Say(w, http.StatusRequestURITooLong, "The application asks too much", "What it sends with you is longer than "+strconv.Itoa(maxQuery)+" bytes.")
+		p.Pages.Say(w, http.StatusRequestURITooLong, "The application asks too much",
+			"What it sends with you is longer than "+strconv.Itoa(maxQuery)+" bytes.")
 		return
 	}
 	q, ok := p.whoAsks(w, query)
@@ -80,13 +81,15 @@ func (p *Provider) whoAsks(w http.ResponseWriter, query url.Values) (*question, 
 	var known bool
 	if q.application, known = p.Application(q.client); !known {
 		p.logins.WithLabelValues("unknown").Inc()
-		p.Pages.Say(w, http.StatusBadRequest, "The fleet has no such application", "No Application in access/ has the client ID with which you were sent here.")
+		p.Pages.Say(w, http.StatusBadRequest, "The fleet has no such application",
+			"No Application in access/ has the client ID with which you were sent here.")
 		return nil, false
 	}
 	if !q.application.MatchesRedirect(q.redirect) {
 		p.logins.WithLabelValues("unknown").Inc()
 		p.Pages.Say(w, http.StatusBadRequest, "The application wants to be answered elsewhere",
-			"The redirect_uri with which you were sent here is none of application "+q.client+" in access/. Addresses are compared as they are written.")
+			"The redirect_uri with which you were sent here is none of application "+q.client+" in access/. "+
+				"Addresses are compared as they are written.")
 		return nil, false
 	}
 	return q, true

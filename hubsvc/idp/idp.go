@@ -158,7 +158,8 @@ func (p *Provider) discovery(w http.ResponseWriter, _ *http.Request, by asked) {
 		"code_challenge_methods_supported":      []string{"S256"},
 		"prompt_values_supported":               []string{"none", "login"},
 		"claims_supported": []string{
-			"iss", "sub", "aud", "exp", "iat", "auth_time", "nonce", "azp", "preferred_username", "name", "email", "email_verified", "groups", "roles",
+			"iss", "sub", "aud", "exp", "iat", "auth_time", "nonce", "azp",
+			"preferred_username", "name", "email", "email_verified", "groups", "roles",
 		},
 		"request_parameter_supported": false, "request_uri_parameter_supported": false, "claims_parameter_supported": false,
 		"authorization_response_iss_parameter_supported": true,

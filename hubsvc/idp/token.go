@@ -107,7 +107,8 @@ func (p *Provider) tokens(ctx context.Context, by asked, g *grant, application *
 		return nil, err
 	}
 	return map[string]any{
-		"access_token": access, "token_type": "Bearer", "expires_in": int(lifetime / time.Second), "id_token": signed, "scope": "openid profile email groups",
+		"access_token": access, "token_type": "Bearer", "expires_in": int(lifetime / time.Second), "id_token": signed,
+		"scope": "openid profile email groups",
 	}, nil
 }
 
@@ -163,7 +164,8 @@ func (p *Provider) spend(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, spendTimeout)
 	defer cancel()
 	used, _, err := kv.Bucket(ctx, p.JetStream, jetstream.KeyValueConfig{
-		Bucket: usedCodes, Description: "codes of logins that were used", History: 1, TTL: 2 * codeLifetime, Storage: jetstream.FileStorage, Replicas: p.Replicas,
+		Bucket: usedCodes, Description: "codes of logins that were used", History: 1, TTL: 2 * codeLifetime,
+		Storage: jetstream.FileStorage, Replicas: p.Replicas,
 	})
 	if err != nil {
 		return err
@@ -200,5 +202,7 @@ func (p *Provider) userinfo(w http.ResponseWriter, r *http.Request, _ asked) {
 		}
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="plural", error="invalid_token"`)
-	reply(w, http.StatusUnauthorized, map[string]string{"error": "invalid_token", "error_description": "the access token is not good, or not any longer"})
+	reply(w, http.StatusUnauthorized, map[string]string{
+		"error": "invalid_token", "error_description": "the access token is not good, or not any longer",
+	})
 }

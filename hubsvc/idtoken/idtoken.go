@@ -122,7 +122,9 @@ func (k *Keys) Sign(claims map[string]any, now time.Time) (string, error) {
 
 // Subject is of whom, and for which application, one of our tokens is, although it may have expired: whoever logs out shows an old one.
 func (k *Keys) Subject(raw, issuer string) (subject, application string, err error) {
-	parser := jwt.NewParser(jwt.WithValidMethods([]string{jwt.SigningMethodRS256.Alg()}), jwt.WithStrictDecoding(), jwt.WithoutClaimsValidation())
+	parser := jwt.NewParser(
+		jwt.WithValidMethods([]string{jwt.SigningMethodRS256.Alg()}), jwt.WithStrictDecoding(), jwt.WithoutClaimsValidation(),
+	)
 	var claims jwt.RegisteredClaims
 	_, err = parser.ParseWithClaims(raw, &claims, func(t *jwt.Token) (any, error) {
 		id, _ := t.Header["kid"].(string)
@@ -146,7 +148,9 @@ func (k *Keys) Subject(raw, issuer string) (subject, application string, err err
 func (k *Keys) Set() ([]byte, error) {
 	var set jose.JSONWebKeySet
 	for i := range k.keys {
-		set.Keys = append(set.Keys, jose.JSONWebKey{Key: k.keys[i].private.Public(), KeyID: k.keys[i].id, Algorithm: string(Algorithm), Use: "sig"})
+		set.Keys = append(set.Keys, jose.JSONWebKey{
+			Key: k.keys[i].private.Public(), KeyID: k.keys[i].id, Algorithm: string(Algorithm), Use: "sig",
+		})
 	}
 	return json.Marshal(set)
 }

@@ -53,7 +53,8 @@ dd { margin: 0 0 .5rem; overflow-wrap: anywhere; }
 <h1>{{.Title}}</h1>
 <p>{{.Text}}</p>
 {{- range .Providers}}
-<a class="action" href="/auth/login?provider={{.}}{{with $.Return}}&amp;return={{.}}{{end}}{{with $.Prompt}}&amp;prompt={{.}}{{end}}">Log in with {{.}}</a>
+<a class="action" href="/auth/login?provider={{.}}
+{{- with $.Return}}&amp;return={{.}}{{end}}{{with $.Prompt}}&amp;prompt={{.}}{{end}}">Log in with {{.}}</a>
 {{- end}}
 {{- if .Facts}}
 <dl>
@@ -110,7 +111,9 @@ func (p *Pages) LeadTo(w http.ResponseWriter, to string) {
 
 // AskToLogOut asks somebody whom an application has sent here to log out. What they send back is said as pairs.
 func (p *Pages) AskToLogOut(w http.ResponseWriter, back [][2]string) {
-	p.show(w, http.StatusOK, view{Title: "Log out", Text: "An application asks to end your login. Others go on for as long as they remember you.", Confirm: back})
+	p.show(w, http.StatusOK, view{
+		Title: "Log out", Text: "An application asks to end your login. Others go on for as long as they remember you.", Confirm: back,
+	})
 }
 
 // home is who is logged in, or how to log in.

@@ -126,7 +126,8 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		p.Log.Warn("an identity provider cannot be asked how to log in", "provider", name, "error", fmt.Sprintf("%.300s", err))
-		p.Say(w, http.StatusBadGateway, "The identity provider does not answer", "Try again in a minute. The hub's log says why it cannot be asked.")
+		p.Say(w, http.StatusBadGateway, "The identity provider does not answer",
+			"Try again in a minute. The hub's log says why it cannot be asked.")
 		return
 	}
 	attempt := oidcflow.Begin(strings.TrimSuffix(home, "/") + CallbackPath)
@@ -232,7 +233,8 @@ func (p *Pages) refuse(w http.ResponseWriter, provider string, err error) {
 	}
 	const most = 300 // libraries quote what the provider said as a whole
 	p.Log.Warn("a login to the page has failed", "provider", provider, "error", fmt.Sprintf("%.*s", most, err))
-	p.Say(w, http.StatusBadGateway, "You are not logged in", "The identity provider did not say who you are. Begin again; the hub's log says more.")
+	p.Say(w, http.StatusBadGateway, "You are not logged in",
+		"The identity provider did not say who you are. Begin again; the hub's log says more.")
 }
 
 // logout ends what this browser has of the session.

@@ -69,7 +69,8 @@ func (i *installing) application() error {
 	case err != nil:
 		return i.evaluation(i.loaded.oidc, err)
 	case len(got.leaves) > 0:
-		return i.loaded.fault(i.loaded.oidc.field(dotted(i.loaded.oidc.raw, got.leaves[0])), "name what is no secret", "a secret would stand in clear in the Application")
+		field := i.loaded.oidc.field(dotted(i.loaded.oidc.raw, got.leaves[0]))
+		return i.loaded.fault(field, "name what is no secret", "a secret would stand in clear in the Application")
 	}
 	spec, ok := got.value.(map[string]any)
 	if !ok {
@@ -104,7 +105,8 @@ func (i *installing) secretHash(written string, there *fleet.Application) (strin
 }
 
 func (i *installing) writeApplication(file string, spec map[string]any) error {
-	doc := document{fleet.APIVersion, "Application", fleet.Metadata{Name: i.name(), Labels: map[string]string{InstallationLabel: i.name()}}, spec}
+	about := fleet.Metadata{Name: i.name(), Labels: map[string]string{InstallationLabel: i.name()}}
+	doc := document{fleet.APIVersion, "Application", about, spec}
 	text, err := encode(fmt.Sprintf(applicationHeader, i.loaded.pkg.Metadata.Name), doc)
 	if err != nil {
 		return err

@@ -302,7 +302,8 @@ func (w *World) facts(name string, p *packages.Package) map[string]any {
 	ws := &w.Fleet.Workspace
 	facts := map[string]any{
 		"workspace": map[string]any{
-			"name": ws.Metadata.Name, "hubURL": ws.Spec.Hub.URL, "issuerURL": ws.Issuer(), "repoURL": ws.Spec.Repo.URL, "branch": ws.Spec.Repo.Branch,
+			"name": ws.Metadata.Name, "hubURL": ws.Spec.Hub.URL, "issuerURL": ws.Issuer(),
+			"repoURL": ws.Spec.Repo.URL, "branch": ws.Spec.Repo.Branch,
 		},
 		"self":         map[string]any{"name": p.Metadata.Name, "version": p.Spec.Version},
 		"installation": map[string]any{"name": name},

@@ -129,17 +129,20 @@ func (d *document) checkApplication(a *Application) {
 	d.checkRedirects("spec.redirectURIs", a.Spec.RedirectURIs)
 	d.checkRedirects("spec.logoutURIs", a.Spec.LogoutURIs)
 	if hash := a.Spec.SecretHash; hash != "" && !isTokenHash(hash) {
-		d.Fault("spec.secretHash", "make a secret with plural application rotate; if a secret itself stands here, it is known to whoever reads the repository",
+		d.Fault("spec.secretHash",
+			"make a secret with plural application rotate; if a secret itself stands here, it is known to whoever reads the repository",
 			"spec.secretHash is not a hash of the form sha256:HEX")
 	}
 	if a.Spec.WithoutPKCE && a.Spec.SecretHash == "" {
-		d.Fault("spec.withoutPKCE", "remove it, or give the application a secret", "application without PKCE and without a secret: whoever sees its code could log in with it")
+		d.Fault("spec.withoutPKCE", "remove it, or give the application a secret",
+			"application without PKCE and without a secret: whoever sees its code could log in with it")
 	}
 	d.checkMembers("spec.allow", &a.Spec.Allow)
 	d.checkCount("spec.roles", "roles", len(a.Spec.Roles), maxAppRoles)
 	for _, name := range slices.Sorted(maps.Keys(a.Spec.Roles)) {
 		members := a.Spec.Roles[name]
-		d.checkPattern("spec.roles."+name, "name of a role", name, applicationRole(), "use letters, digits and any of - . _ : / between them, at most 64")
+		d.checkPattern("spec.roles."+name, "name of a role", name, applicationRole(),
+			"use letters, digits and any of - . _ : / between them, at most 64")
 		d.checkMembers("spec.roles."+name, &members)
 	}
 }
@@ -154,7 +157,8 @@ func (d *document) checkRedirects(field string, uris []string) {
 	d.checkCount(field, "addresses", len(uris), maxRedirects)
 	for i, uri := range uris {
 		if cause := redirectFault(uri); cause != "" {
-			d.Fault(index(field, i), "write it as the application sends it: https://HOST/PATH, or http://127.0.0.1/PATH for a program on a person's machine",
+			d.Fault(index(field, i),
+				"write it as the application sends it: https://HOST/PATH, or http://127.0.0.1/PATH for a program on a person's machine",
 				"bad address %s: %s", yamlstrict.Quote(httpclient.Redact(uri)), cause)
 		}
 	}
@@ -176,7 +180,7 @@ func redirectFault(uri string) string {
 		return "it has a fragment"
 	case u.Hostname() == "" || u.Host != strings.ToLower(u.Host):
 		return "its host is not written in lower case"
-	case strings.Contains(u.EscapedPath(), "//") || slices.ContainsFunc(strings.Split(u.Path, "/"), func(part string) bool { return part == ".." || part == "." }):
+	case strings.Contains(u.EscapedPath(), "//") || strings.Contains(u.Path+"/", "/../") || strings.Contains(u.Path+"/", "/./"):
 		return "its path is not written out"
 	case u.Scheme == "http" && !httpclient.Loopback(u.Hostname()):
 		return "it has no TLS, and is not on the person's own machine"

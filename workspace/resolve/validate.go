@@ -49,27 +49,26 @@ func (r *Resolver) Warnings(f *fleet.Fleet, src Sources) []string {
 	return list
 }
 
-// validateHubs finds secrets of sources and providers that are not sealed for the hub, which could not open them.
+// validateHubs finds secrets of sources and providers, and signing keys, that are not sealed for the hub, which could not open them.
 func (r *Resolver) validateHubs(f *fleet.Fleet, src Sources) []Problem {
 	var list []Problem
-	for i := range f.Providers {
-		p := &f.Providers[i]
-		if p.Spec.Page.Secret == "" {
-			continue
+	check := func(name, whose, field string, place func(field string) fleet.Position) {
+		if name == "" {
+			return
 		}
-		if fault := r.checkAccess(p.Spec.Page.Secret, src); fault != nil {
-			message := fmt.Sprintf("provider %s: page.secret: %s", p.Metadata.Name, fault.message)
-			list = append(list, Problem{Position: p.Place("spec.page.secret"), Message: message, Fix: fault.fix})
+		if fault := r.checkAccess(name, src); fault != nil {
+			message := fmt.Sprintf("%s: %s: %s", whose, field, fault.message)
+			list = append(list, Problem{Position: place("spec." + field), Message: message, Fix: fault.fix})
 		}
 	}
+	check(f.Workspace.Spec.Hub.SigningKeys, "workspace", "hub.signingKeys", f.Workspace.Place)
+	for i := range f.Providers {
+		p := &f.Providers[i]
+		check(p.Spec.Page.Secret, "provider "+p.Metadata.Name, "page.secret", p.Place)
+	}
 	for i := range f.Sources {
-		s := &f.Sources[i]
-		if s.Spec.Auth == nil || s.Spec.Auth.Secret == "" {
-			continue
-		}
-		if fault := r.checkAccess(s.Spec.Auth.Secret, src); fault != nil {
-			message := fmt.Sprintf("source %s: auth.secret: %s", s.Metadata.Name, fault.message)
-			list = append(list, Problem{Position: s.Place("spec.auth.secret"), Message: message, Fix: fault.fix})
+		if s := &f.Sources[i]; s.Spec.Auth != nil {
+			check(s.Spec.Auth.Secret, "source "+s.Metadata.Name, "auth.secret", s.Place)
 		}
 	}
 	return list
