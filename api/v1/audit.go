@@ -42,8 +42,8 @@ type AuditRecord struct {
 	Status   int   `json:"status,omitempty"`
 	BytesIn  int64 `json:"bytes_in,omitempty"`
 	BytesOut int64 `json:"bytes_out,omitempty"`
-	// Nanoseconds are how long an act took that is over.
-	Nanoseconds int64 `json:"duration_ns,omitempty"`
+	// Duration is how long an act took that is over, in nanoseconds.
+	Duration time.Duration `json:"duration_ns,omitempty"`
 	// Cause says why it ended, or was denied.
 	Cause string `json:"cause,omitempty"`
 
@@ -54,7 +54,7 @@ type AuditRecord struct {
 // Written is when the line was: that of an act's end when it was over.
 func (r *AuditRecord) Written() time.Time {
 	if r.Stage == "end" {
-		return r.Time.Add(time.Duration(r.Nanoseconds))
+		return r.Time.Add(r.Duration)
 	}
 	return r.Time
 }

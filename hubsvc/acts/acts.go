@@ -87,11 +87,11 @@ func (a *Recorder) HTTP(next http.Handler) http.Handler {
 			tooManyActs(w)
 			return
 		}
-		act := audit.Record{
+		act := audit.Record{AuditRecord: v1.AuditRecord{
 			Time: time.Now(), ID: strings.ToLower(rand.Text()), Stage: audit.Start, Person: who.Name, Groups: who.Groups, Operator: who.Operator,
 			Credential: who.Credential, Source: addrlimit.Sender(r), Forwarded: said(strings.Join(r.Header["X-Forwarded-For"], ", ")),
-			UserAgent: said(r.UserAgent()), Verb: verb, Path: said(r.URL.Path), Decision: audit.Allowed, Must: true,
-		}
+			UserAgent: said(r.UserAgent()), Verb: verb, Path: said(r.URL.Path), Decision: audit.Allowed,
+		}, Must: true}
 		if err := a.audit.Write(r.Context(), act); err != nil {
 			a.log.Error("an act is refused that cannot be written down", "person", who.Name, "path", act.Path, "error", err)
 			unwritten(w)
@@ -114,11 +114,11 @@ func (a *Recorder) HTTP(next http.Handler) http.Handler {
 
 // Exchange writes the exchange of a join token down as something that a cluster had the hub do.
 func (a *Recorder) Exchange(ctx context.Context, e join.Exchange, end bool) error {
-	record := audit.Record{
+	record := audit.Record{AuditRecord: v1.AuditRecord{
 		Time: e.Beginning, ID: e.ID, Stage: audit.Start, Person: "cluster/" + e.Cluster, Credential: "join", Cluster: e.Cluster,
 		Source: addrlimit.Sender(e.Request), Forwarded: said(strings.Join(e.Request.Header["X-Forwarded-For"], ", ")),
-		UserAgent: said(e.Request.UserAgent()), Verb: "post", Path: e.Request.URL.Path, Decision: audit.Allowed, Must: true,
-	}
+		UserAgent: said(e.Request.UserAgent()), Verb: "post", Path: e.Request.URL.Path, Decision: audit.Allowed,
+	}, Must: true}
 	if end {
 		record.Stage, record.Status, record.Cause, record.Duration = audit.End, e.Status, e.Cause, time.Since(e.Beginning)
 	}
@@ -130,7 +130,7 @@ func (a *Recorder) Exchange(ctx context.Context, e join.Exchange, end bool) erro
 
 // Login writes down that somebody was let in with a token from elsewhere, before they are.
 func (a *Recorder) Login(r *http.Request, who *principal.Person) error {
-	return a.login(r, who, audit.Record{Decision: audit.Allowed, Status: http.StatusOK})
+	return a.login(r, who, v1.AuditRecord{Decision: audit.Allowed, Status: http.StatusOK})
 }
 
 // Application writes down that somebody is let into an application, or is not, before they are.
@@ -138,22 +138,22 @@ func (a *Recorder) Application(r *http.Request, who *principal.Person, name stri
 	if !a.Allow(*who) {
 		return errors.New(kubeapi.OverPace)
 	}
-	record := audit.Record{Resource: "applications", Name: name, Decision: audit.Allowed, Status: http.StatusOK}
+	record := v1.AuditRecord{Resource: "applications", Name: name, Decision: audit.Allowed, Status: http.StatusOK}
 	if !allowed {
 		record.Decision, record.Status = denied, http.StatusForbidden
 	}
 	return a.login(r, who, record)
 }
 
-func (a *Recorder) login(r *http.Request, who *principal.Person, record audit.Record) error {
-	record.Time, record.ID, record.Stage, record.Must = time.Now(), strings.ToLower(rand.Text()), audit.End, true
+func (a *Recorder) login(r *http.Request, who *principal.Person, record v1.AuditRecord) error {
+	record.Time, record.ID, record.Stage = time.Now(), strings.ToLower(rand.Text()), audit.End
 	record.Person, record.Groups, record.Credential = who.Name, who.Groups, who.Credential
 	record.Source, record.Forwarded = addrlimit.Sender(r), said(strings.Join(r.Header["X-Forwarded-For"], ", "))
 	record.UserAgent, record.Verb, record.Path = said(r.UserAgent()), "login", said(r.URL.Path)
 	if s := who.Session; s != nil {
 		record.Cause = said(s.Through() + " says " + s.Subject)
 	}
-	if err := a.audit.Write(r.Context(), record); err != nil {
+	if err := a.audit.Write(r.Context(), audit.Record{AuditRecord: record, Must: true}); err != nil {
 		a.log.Error("a login is refused that cannot be written down", "person", who.Name, "error", err)
 		return err
 	}

@@ -16,53 +16,14 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	v1 "github.com/pluralsh/plural/api/v1"
 )
 
-// Record is one act, or the beginning of one that takes a while. None of its strings is a secret: neither a token nor a
-// query is among them.
+// Record is one act, or the beginning of one that takes a while, as people read it. None of its strings is a secret: neither a token nor
+// a query is among them. What names the line before is set as it is written.
 type Record struct {
-	Time time.Time `json:"time"`
-	// ID names the request, here, in the agent's log and in the cluster's own audit log.
-	ID string `json:"id"`
-	// Stage is Start or End.
-	Stage string `json:"stage"`
-
-	Person   string   `json:"person"`
-	Groups   []string `json:"groups,omitempty"`
-	Operator bool     `json:"operator,omitempty"`
-	// Credential names the token that was shown, never is it.
-	Credential string `json:"credential,omitempty"`
-
-	// Source is the address that the request came from; Forwarded is what the request itself says about that.
-	Source    string `json:"source,omitempty"`
-	Forwarded string `json:"forwarded,omitempty"`
-	UserAgent string `json:"user_agent,omitempty"`
-	// ClientID is what the client calls the request.
-	ClientID string `json:"client_id,omitempty"`
-
-	Cluster string `json:"cluster,omitempty"`
-	// Connection is that of the agent which took the request.
-	Connection string `json:"connection,omitempty"`
-
-	Verb        string `json:"verb"`
-	Group       string `json:"group,omitempty"`
-	Resource    string `json:"resource,omitempty"`
-	Subresource string `json:"subresource,omitempty"`
-	Namespace   string `json:"namespace,omitempty"`
-	Name        string `json:"name,omitempty"`
-	// Path has no query.
-	Path string `json:"path,omitempty"`
-
-	// Decision is allowed, denied or limited.
-	Decision string `json:"decision"`
-	// Status is that of the answer; 0 when there was none.
-	Status   int           `json:"status,omitempty"`
-	BytesIn  int64         `json:"bytes_in,omitempty"`
-	BytesOut int64         `json:"bytes_out,omitempty"`
-	Duration time.Duration `json:"duration_ns,omitempty"`
-	// Cause says why it ended, or was denied.
-	Cause string `json:"cause,omitempty"`
-
+	v1.AuditRecord
 	// Must says that the act may not happen without its record.
 	Must bool `json:"-"`
 }

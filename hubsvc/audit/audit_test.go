@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/audit"
 	"github.com/pluralsh/plural/internal/principal"
 )
@@ -59,10 +60,10 @@ func run(t *testing.T, l *audit.Log) (stop func() error) {
 }
 
 func record(id string) audit.Record {
-	return audit.Record{
+	return audit.Record{AuditRecord: v1.AuditRecord{
 		Time: time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC), ID: id, Stage: audit.End, Person: "ana", Verb: "get", Resource: "pods",
 		Cluster: "edge", Decision: "allowed", Status: 200, Duration: 1500,
-	}
+	}}
 }
 
 func must(r audit.Record, stage string) audit.Record {

@@ -21,13 +21,6 @@ const newestName = "audit.jsonl"
 // maxLine bounds one line, in bytes, as it is read.
 const maxLine = 1 << 20
 
-// line is a record as it stands in the file.
-type line struct {
-	*Record
-	// Prev is the SHA-256 of the line before, in hex, without its line feed; empty in the first line of all.
-	Prev string `json:"prev"`
-}
-
 // file is the log on disk. Only one goroutine may use it.
 type file struct {
 	files    rotation.Files
@@ -141,7 +134,8 @@ func (f *file) append(r *Record) error {
 	f.text.Reset()
 	encoder := json.NewEncoder(&f.text)
 	encoder.SetEscapeHTML(false) // no browser reads it, and an ampersand is not to take six bytes
-	if err := encoder.Encode(line{r, f.prev}); err != nil {
+	r.Prev = f.prev
+	if err := encoder.Encode(r); err != nil {
 		return fmt.Errorf("encode record: %w", err)
 	}
 	f.buffer.Reset()

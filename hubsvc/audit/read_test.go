@@ -13,7 +13,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -278,20 +277,6 @@ func TestWhoDidSomethingLastIsToldWithHowFarTheRecordGoesBack(t *testing.T) {
 	}
 	if people, err = h.asker.People(t.Context()); err != nil || !people.Since.After(end(1)) {
 		t.Errorf("%v, %v: hub-1 has no more what was before", people, err)
-	}
-}
-
-func TestTheAPIHasEveryFieldOfALine(t *testing.T) {
-	names := func(of reflect.Type) (names []string) {
-		for i := range of.NumField() {
-			if name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ","); name != "-" && name != "prev" {
-				names = append(names, name)
-			}
-		}
-		return names
-	}
-	if diff := cmp.Diff(names(reflect.TypeFor[audit.Record]()), names(reflect.TypeFor[v1.AuditRecord]())); diff != "" {
-		t.Error(diff)
 	}
 }
 

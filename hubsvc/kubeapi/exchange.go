@@ -15,6 +15,7 @@ import (
 
 	"github.com/pluralsh/plural/api/httpstream"
 	"github.com/pluralsh/plural/api/tunnelapi"
+	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/internal/kubeaccess"
 	"github.com/pluralsh/plural/internal/principal"
 )
@@ -131,11 +132,11 @@ func (x *exchange) enter(ctx context.Context) *apierrors.StatusError {
 
 // describe fills in the record with what is known of a request that was not read yet.
 func (x *exchange) describe(a asked) {
-	x.record = Record{
+	x.record = Record{AuditRecord: v1.AuditRecord{
 		Time: x.began, ID: x.id, Stage: stageEnd, Decision: decisionAllowed,
 		Person: a.who.Name, Groups: a.who.Groups, Operator: a.who.Operator, Credential: a.who.Credential,
 		Verb: Clip(strings.ToLower(a.request.Method), maxName),
-	}
+	}}
 	if a.known {
 		x.record.Cluster = a.cluster
 	}

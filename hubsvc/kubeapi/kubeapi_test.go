@@ -21,6 +21,7 @@ import (
 
 	"github.com/pluralsh/plural/api/httpstream"
 	"github.com/pluralsh/plural/api/tunnelapi"
+	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/kubeapi"
 	"github.com/pluralsh/plural/internal/kubeaccess"
 	"github.com/pluralsh/plural/internal/principal"
@@ -577,13 +578,13 @@ func TestRecordSaysWhoDidWhat(t *testing.T) {
 		t.Fatalf("records are %+v", records)
 	}
 	start, end := records[0], records[1]
-	want := kubeapi.Record{
+	want := kubeapi.Record{AuditRecord: v1.AuditRecord{
 		ID: start.ID, Time: start.Time, Stage: "end", Person: "ana", Groups: []string{"devs", "oncall"}, Credential: "ana/laptop",
 		Source: "127.0.0.1", Forwarded: "192.0.2.7", UserAgent: "kubectl/v1.37", ClientID: "ticket-42", Cluster: "edge", Connection: "conn-1",
 		Verb: "patch", Group: "apps", Resource: "deployments", Subresource: "scale", Namespace: "web", Name: "front",
 		Path: "/apis/apps/v1/namespaces/web/deployments/front/scale", Decision: "allowed", Status: 200,
-		BytesIn: 5, BytesOut: int64(len(body)), Duration: end.Duration, Cause: "done", Must: true,
-	}
+		BytesIn: 5, BytesOut: int64(len(body)), Duration: end.Duration, Cause: "done",
+	}, Must: true}
 	if diff := cmp.Diff(want, end); diff != "" {
 		t.Errorf("end (-want +got):\n%s", diff)
 	}

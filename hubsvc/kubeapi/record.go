@@ -6,54 +6,14 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"time"
+
+	v1 "github.com/pluralsh/plural/api/v1"
 )
 
 // Record is what is written down of a request: at its end, and also at its beginning of what changes something or stays
 // open. None of its strings is a secret.
 type Record struct {
-	Time time.Time
-	// ID names the request, here, in the agent's log and in the cluster's own audit log.
-	ID string
-	// Stage is "start" or "end".
-	Stage string
-
-	Person   string
-	Groups   []string
-	Operator bool
-	// Credential names the token that was shown, never is it.
-	Credential string
-
-	// Source is the address that the request came from; Forwarded is what the request itself says about that.
-	Source    string
-	Forwarded string
-	UserAgent string
-	// ClientID is what the client calls the request.
-	ClientID string
-
-	Cluster string
-	// Connection is that of the agent which took the request.
-	Connection string
-
-	Verb        string
-	Group       string
-	Resource    string
-	Subresource string
-	Namespace   string
-	Name        string
-	// Path has no query.
-	Path string
-
-	// Decision is allowed, denied or limited.
-	Decision string
-	// Status is that of the answer; 0 when there was none.
-	Status   int
-	BytesIn  int64
-	BytesOut int64
-	Duration time.Duration
-	// Cause says why it ended, or was denied.
-	Cause string
-
+	v1.AuditRecord
 	// Must says that the request may not happen without its record.
 	Must bool
 }
