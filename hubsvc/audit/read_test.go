@@ -23,6 +23,7 @@ import (
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/audit"
 	"github.com/pluralsh/plural/internal/paging"
+	"github.com/pluralsh/plural/internal/rotation"
 )
 
 // hub is several replicas, which ask each other by HTTP.
@@ -164,6 +165,32 @@ func TestPagesOfAllReplicasAreOneListTheNewestFirst(t *testing.T) {
 				t.Error(missing, diff)
 			}
 		})
+	}
+}
+
+// A reader may find a file under both names that it has while it is put aside.
+func TestAFileThatIsPutAsideMeanwhileIsReadOnce(t *testing.T) {
+	h := newHub(t, "hub-0")
+	h.fills(t, 10)
+	dir := h.logs["hub-0"].Dir
+	want, newest := string(text(t, dir)), filepath.Join(dir, "audit.jsonl")
+	aside, err := rotation.Files{Newest: newest}.Next(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(newest, aside); err != nil {
+		t.Fatal(err)
+	}
+	got, continued := "", ""
+	for chunks := 0; chunks == 0 || continued != ""; chunks++ {
+		chunk, err := h.asker.Chunk(t.Context(), time.Time{}, continued)
+		if err != nil || chunks > 100 {
+			t.Fatal(chunks, err)
+		}
+		got, continued = got+string(chunk.Text), chunk.Next
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -27,11 +27,13 @@ type receiver struct {
 	seen  map[string]bool
 	again int
 	lost  int
+	tries int
 }
 
 func (r *receiver) send(_ context.Context, _ string, lines []audit.Shipped) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.tries++
 	if r.away {
 		return errors.New("away")
 	}
@@ -118,6 +120,32 @@ func TestASinkGetsEveryLineInOrderOverRestartsAndRotations(t *testing.T) {
 	}
 	if r.lost > 0 {
 		t.Errorf("%d lines are called lost", r.lost)
+	}
+}
+
+func TestWhatASinkHasNotTakenIsSentAfterARestartAndWhatItHasIsNot(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, options(dir))
+	run(t, l)
+	for i := range 30 {
+		write(t, l, record(fmt.Sprint(i)))
+	}
+	r := &receiver{seen: map[string]bool{}, away: true}
+	tried := func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.tries > 0 }
+	stop := r.ships(t, l, nil)
+	until(t, "the sink is tried", tried)
+	stop()
+	r.set(false)
+	stop = r.ships(t, l, nil)
+	until(t, "all is shipped", func() bool { return bytes.Count(r.text(), []byte("\n")) == 30 })
+	stop()
+	write(t, l, record("last"))
+	r.ships(t, l, nil)
+	until(t, "the last is shipped", func() bool { return bytes.Count(r.text(), []byte("\n")) == 31 })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.again > 0 {
+		t.Errorf("%d lines came again, although the sink had said that it has them", r.again)
 	}
 }
 

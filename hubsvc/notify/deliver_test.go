@@ -195,6 +195,24 @@ func TestWhatASyslogServerHasNotReadIsNotTaken(t *testing.T) {
 	if err := n.Deliver(t.Context(), "s", someLines()); err == nil {
 		t.Error("a server that is reset has taken lines")
 	}
+	talker, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer talker.Close()
+	go func() {
+		conn, err := talker.Accept()
+		if err != nil {
+			return
+		}
+		_, _ = conn.Write(make([]byte, 1<<20)) // until the other end has enough
+		_, _ = io.Copy(io.Discard, conn)
+		_ = conn.Close()
+	}()
+	n = deliverer(Sink{Kind: Syslog, Target: "tcp://" + talker.Addr().String()})
+	if err := n.Deliver(t.Context(), "s", someLines()); err == nil || !strings.Contains(err.Error(), "talks without end") {
+		t.Errorf("a server that talks in place of reading: %v", err)
+	}
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // connections wait for somebody to accept them
 	if err != nil {
 		t.Fatal(err)

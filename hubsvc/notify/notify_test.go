@@ -407,6 +407,10 @@ func TestASinkIsNotOnTheHubsOwnMachineUnlessThatIsAllowed(t *testing.T) {
 			t.Errorf("%s where it is allowed: %v", target, err)
 		}
 	}
+	server := &Sink{Name: "syslog", Kind: Syslog, Target: strings.Replace(in.URL, "http:", "tcp:", 1)}
+	if err := newCourier("hub-0", true).bring(t.Context(), server, &Message{}); err == nil || !strings.Contains(err.Error(), "--allow-loopback") {
+		t.Errorf("a syslog server: %v", err)
+	}
 }
 
 func TestNoErrorNamesTheAddressOfASink(t *testing.T) {
