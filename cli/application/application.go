@@ -69,8 +69,12 @@ func newCmdList(f *cmdutil.Factory) *cobra.Command {
 			}
 			rows := []row{}
 			view := ui.View{Columns: []ui.Column{
-				{Name: "APPLICATION"}, {Name: "CLIENT"}, {Name: "USERS"}, {Name: "GROUPS"},
-				{Name: "REDIRECT URIS", Wide: true}, {Name: "FILE", Wide: true},
+				{Name: "APPLICATION"},
+				{Name: "CLIENT"},
+				{Name: "USERS"},
+				{Name: "GROUPS"},
+				{Name: "REDIRECT URIS", Wide: true},
+				{Name: "FILE", Wide: true},
 			}}
 			for i := range all.Applications {
 				a := &all.Applications[i]
