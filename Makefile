@@ -66,7 +66,26 @@ help: ## List the targets.
 .PHONY: build
 build: plural plural-agent bin/localkube ## Build plural, plural-agent and localkube into bin/.
 
+# The hub's page is a part of plural where there is npm. Without it the hub has no page, and says so.
+PAGE := $(if $(or $(CI),$(shell command -v npm)),hubsvc/web/dist/index.html.gz)
+PAGE_SOURCES := $(shell find web tools/web -type f ! -path 'web/node_modules/*')
+
+.PHONY: web
+web: hubsvc/web/dist/index.html.gz ## Build the hub's page from web/ (needs npm).
+
+hubsvc/web/dist/index.html.gz: $(PAGE_SOURCES) web/node_modules/.package-lock.json
+	cd tools/web && go run .
+
+web/node_modules/.package-lock.json: web/package.json web/package-lock.json
+	cd web && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	touch $@
+
+.PHONY: web-types
+web-types: ## Write web/src/v1.ts from docs/api/openapi.json.
+	cd tools/web && go run . -types ../../docs/api/openapi.json
+
 .PHONY: plural plural-agent
+plural: $(PAGE)
 plural plural-agent:
 	go build -ldflags '$(LDFLAGS)' -o bin/$@ ./cmd/$@
 
@@ -80,7 +99,7 @@ demo: build ## Build, then bring up a hub, three local clusters and a sample ser
 ##@ Check
 
 .PHONY: test
-test: build test-root test-localkube test-pictures ## Run every test, against real API servers, git and NATS.
+test: build test-root test-localkube test-tools ## Run every test, against real API servers, git and NATS.
 
 # The race detector runs on packages whose code or tests run concurrently, as CONCURRENT finds them. On the others it would only cost
 # time, as on ./cli and ./test/...: their tests run the programs as child processes.
@@ -116,14 +135,15 @@ corpus: .tools/corpus ## Bring the manifests of others that tests read, from Git
 test-localkube: bin/localkube
 	cd localkube && go test -vet=off -timeout 10m ./...
 
-.PHONY: test-pictures
-test-pictures:
-	cd tools/pictures && go vet . && go test -vet=off .
+.PHONY: test-tools
+test-tools:
+	for tool in pictures web; do (cd tools/$$tool && go vet . && go test -vet=off .); done
 
 .PHONY: lint
-lint: .tools/golangci-lint ## Run golangci-lint on both modules; each linter's reason stands in .golangci.yml.
+lint: .tools/golangci-lint $(PAGE) ## Run golangci-lint on both modules, and check the page's types; each linter's reason stands in .golangci.yml.
 	.tools/golangci-lint run ./...
 	cd localkube && ../.tools/golangci-lint run --config ../.golangci.yml ./...
+	$(if $(PAGE),cd web && node_modules/.bin/tsc)
 
 .PHONY: bench
 bench: build .tools/remotedialer .tools/kustomize .tools/helm ## Measure; prints lines of the form "bench NAME VALUE UNIT".
@@ -220,7 +240,7 @@ check-release: ## Fail when the packages of hub and agent are not of one version
 
 .PHONY: clean
 clean: ## Remove what make built.
-	rm -rf bin dist .tools
+	rm -rf bin dist .tools web/node_modules hubsvc/web/dist/*.gz
 
 .tools/golangci-lint: tools/lint/go.mod tools/lint/go.sum
 	cd tools/lint && go build -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint

@@ -52,6 +52,7 @@ import (
 	"github.com/pluralsh/plural/hubsvc/status"
 	"github.com/pluralsh/plural/hubsvc/upgrader"
 	"github.com/pluralsh/plural/hubsvc/view"
+	"github.com/pluralsh/plural/hubsvc/web"
 	"github.com/pluralsh/plural/internal/addrlimit"
 	"github.com/pluralsh/plural/internal/buildinfo"
 	"github.com/pluralsh/plural/internal/httpclient"
@@ -445,6 +446,11 @@ func (h *hub) server(certificates *tls.Config) (*http.Server, error) {
 	h.login().Routes(mux, h.registry)
 	pages := h.signin()
 	pages.Routes(mux)
+	if page := web.Open(); page != nil {
+		page.Routes(mux)
+	} else {
+		mux.HandleFunc("GET /{$}", pages.Home)
+	}
 	h.idp(pages).Routes(mux)
 	h.reaching.live.Routes(mux)
 	h.reaching.channels.Routes(mux)

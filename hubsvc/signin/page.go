@@ -116,8 +116,8 @@ func (p *Pages) AskToLogOut(w http.ResponseWriter, back [][2]string) {
 	})
 }
 
-// home is who is logged in, or how to log in.
-func (p *Pages) home(w http.ResponseWriter, r *http.Request) {
+// Home is who is logged in, or how to log in.
+func (p *Pages) Home(w http.ResponseWriter, r *http.Request) {
 	who, err := p.Person(r)
 	if rejected := new(principal.Rejected); errors.As(err, &rejected) && rejected.Later {
 		p.Say(w, http.StatusServiceUnavailable, rejected.Message, rejected.Fix)

@@ -89,7 +89,7 @@ func New(o Options) *Pages {
 
 // Routes adds the paths to mux.
 func (p *Pages) Routes(mux *http.ServeMux) {
-	mux.HandleFunc("GET /{$}", p.home)
+	mux.HandleFunc("GET /auth/{$}", p.Home)
 	mux.HandleFunc("GET "+LoginPath, p.login)
 	mux.HandleFunc("GET "+CallbackPath, p.callback)
 	mux.HandleFunc("POST "+LogoutPath, p.logout)

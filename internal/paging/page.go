@@ -7,6 +7,8 @@ type Page[T any] struct {
 	keys  []key[T]
 	after *cursor[T]
 	limit int
+	// skip is how many of the first items are left out. Then all are kept, in no order: those who jump are few.
+	skip int
 	// kept are the first items seen so far, the last of them on top of the heap.
 	kept []T
 	// seen counts all that come after the page before.
@@ -19,7 +21,7 @@ func (t Table[T]) Start(q Query) (*Page[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Page[T]{keys: keys, limit: q.Limit}
+	p := &Page[T]{keys: keys, limit: q.Limit, skip: q.Offset}
 	if p.limit == 0 {
 		p.limit = DefaultLimit
 	}
@@ -37,6 +39,10 @@ func (p *Page[T]) Add(item T) {
 		return
 	}
 	p.seen++
+	if p.skip > 0 {
+		p.kept = append(p.kept, item)
+		return
+	}
 	if len(p.kept) < p.limit {
 		p.kept = append(p.kept, item)
 		p.up(len(p.kept) - 1)
@@ -52,16 +58,18 @@ func (p *Page[T]) Add(item T) {
 // of an item's JSON; a page has at least one item, if there is one. The page is used up.
 func (p *Page[T]) Items(size func(T) int) (items []T, next string) {
 	slices.SortFunc(p.kept, p.compare)
-	items = p.kept
+	skipped := min(p.skip, len(p.kept))
+	window := p.kept[skipped:min(skipped+p.limit, len(p.kept))]
+	items = window
 	bytes := 0
-	for i, item := range p.kept {
+	for i, item := range window {
 		bytes += size(item) + len(",")
 		if bytes > MaxBytes && i > 0 {
-			items = p.kept[:i]
+			items = window[:i]
 			break
 		}
 	}
-	if len(items) < p.seen {
+	if len(items) > 0 && skipped+len(items) < p.seen {
 		next = tokenOf(items[len(items)-1], p.keys)
 	}
 	return items, next

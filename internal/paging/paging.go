@@ -19,6 +19,7 @@ import (
 const (
 	DefaultLimit = 200
 	MaxLimit     = 500
+	MaxOffset    = 10_000_000
 	// MaxBytes is for the items' JSON: with what stands around them a page stays below 100,000.
 	MaxBytes = 96_000
 	maxSort  = 8
@@ -34,6 +35,9 @@ type Query struct {
 	Continue string
 	// Limit is from 1 to MaxLimit; zero means DefaultLimit.
 	Limit int
+	// Offset leaves out so many of the first items, up to MaxOffset. Unlike Continue it costs as much as all that is left out, and what
+	// comes or goes before it moves the page: it is for those who jump.
+	Offset int
 }
 
 // Error is a query that is wrong.
@@ -45,15 +49,22 @@ func (e *Error) Error() string { return e.Message }
 // FromURL reads filter, sort, continue and limit. The error is an *Error.
 func FromURL(values url.Values) (Query, error) {
 	q := Query{Filter: values.Get("filter"), Sort: values.Get("sort"), Continue: values.Get("continue")}
-	text := values.Get("limit")
-	if text == "" {
-		return q, nil
+	if text := values.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > MaxLimit {
+			return q, &Error{"limit " + strconv.Quote(text) + " is not a number from 1 to " + strconv.Itoa(MaxLimit), "leave it out for " + strconv.Itoa(DefaultLimit)}
+		}
+		q.Limit = n
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > MaxLimit {
-		return q, &Error{"limit " + strconv.Quote(text) + " is not a number from 1 to " + strconv.Itoa(MaxLimit), "leave it out for " + strconv.Itoa(DefaultLimit)}
+	if text := values.Get("offset"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 || n > MaxOffset || q.Continue != "" {
+			return q, &Error{
+				"offset " + strconv.Quote(text) + " is not a number from 0 to " + strconv.Itoa(MaxOffset) + ", or stands beside continue", "leave it out for the first page",
+			}
+		}
+		q.Offset = n
 	}
-	q.Limit = n
 	return q, nil
 }
 
@@ -67,6 +78,9 @@ func (q Query) Values() url.Values {
 	}
 	if q.Limit != 0 {
 		values.Set("limit", strconv.Itoa(q.Limit))
+	}
+	if q.Offset != 0 {
+		values.Set("offset", strconv.Itoa(q.Offset))
 	}
 	return values
 }

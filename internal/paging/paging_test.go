@@ -210,3 +210,53 @@ func FuzzContinue(f *testing.F) {
 		}
 	})
 }
+
+func TestWhoJumpsSeesWhatWhoPagesSees(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var rows []row
+		for i := range rapid.IntRange(0, 60).Draw(t, "rows") {
+			rows = append(rows, row{fmt.Sprintf("r%02d", i), rapid.SampledFrom([]string{"a", "b"}).Draw(t, "kind"), int64(rapid.IntRange(0, 3).Draw(t, "size"))})
+		}
+		rand.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
+		q := paging.Query{Sort: rapid.SampledFrom([]string{"", "kind", "-size"}).Draw(t, "sort"), Limit: 7}
+		all := whole(t, &rows, q, one, func() {})
+		q.Offset = rapid.IntRange(0, 70).Draw(t, "offset")
+		p, err := table.Start(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range rows {
+			p.Add(r)
+		}
+		items, next := p.Items(one)
+		var got []string
+		for _, r := range items {
+			got = append(got, r.name)
+		}
+		from := min(q.Offset, len(all))
+		want := all[from:min(from+q.Limit, len(all))]
+		if !slices.Equal(got, want) || (next != "") != (len(want) > 0 && from+len(want) < len(all)) {
+			t.Fatalf("from %d: %v with next %q, want %v of %d", q.Offset, got, next, want, len(all))
+		}
+		if next == "" {
+			return
+		}
+		q.Offset, q.Continue = 0, next
+		if rest := whole(t, &rows, q, one, func() {}); !slices.Equal(rest, all[from+len(want):]) {
+			t.Fatalf("after it: %v", rest)
+		}
+	})
+}
+
+func TestAnOffsetIsANumberAndStandsAlone(t *testing.T) {
+	for _, text := range []string{"offset=-1", "offset=x", "offset=10000001", "offset=1&continue=abc"} {
+		values, _ := url.ParseQuery(text)
+		if _, err := paging.FromURL(values); err == nil {
+			t.Errorf("%s is taken", text)
+		}
+	}
+	values, _ := url.ParseQuery("offset=40")
+	if q, err := paging.FromURL(values); err != nil || q.Offset != 40 || q.Values().Get("offset") != "40" {
+		t.Errorf("%+v, %v", q, err)
+	}
+}

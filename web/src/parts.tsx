@@ -1,0 +1,156 @@
+// Pieces that several pages show.
+
+import { signal } from "@preact/signals";
+import { useEffect, useState } from "preact/hooks";
+import type { ComponentChild, ComponentChildren } from "preact";
+import { Refusal, get, type Query } from "./api";
+import { summary } from "./live";
+import { age, plain, short, webAddress } from "./text";
+import type { Commit, ObjectHealth, Phase, Problem, TestOutcome, UpgradeState } from "./v1";
+
+/** The time, in milliseconds; it moves once a second. */
+export const clock = signal(Date.now());
+setInterval(() => {
+  if (!document.hidden) clock.value = Date.now();
+}, 1000);
+
+/** Phases from best to worst. */
+export const phases: Phase[] = ["healthy", "removing", "progressing", "pending", "unregistered", "held", "stale", "degraded", "failed"];
+
+type State = Phase | ObjectHealth | UpgradeState | TestOutcome;
+
+// Never by colour alone: each has its mark and its word.
+const marks: Partial<Record<State, string>> = {
+  healthy: "✓", removing: "−", progressing: "◐", pending: "○", unregistered: "?", held: "‖", stale: "⧖", degraded: "!", failed: "✗",
+  unknown: "?", current: "✓", available: "↑", waiting: "○", blocked: "‖", ready: "◐", proposed: "⇡", rolling: "◐", reverted: "✗", running: "◐", passed: "✓",
+};
+
+/** How something is. */
+export function Health({ state, bare }: { state: State; bare?: boolean }) {
+  return <span class={"health " + state}><span aria-hidden="true">{marks[state] ?? "?"}</span>{bare ? "" : " " + state}</span>;
+}
+
+/** A time, as how long ago it was. */
+export function Ago({ time }: { time: string | undefined }) {
+  if (!time) return <span class="dim">never</span>;
+  return <time dateTime={time} title={new Date(time).toLocaleString()}>{age(time, clock.value)}</time>;
+}
+
+/** Text of others: one text node, whatever it holds. */
+export const Text = ({ of, most }: { of: string | undefined; most?: number }) => <>{plain(of ?? "", most)}</>;
+
+/** A commit by its id, with its subject. */
+export function CommitLine({ commit, subject = true }: { commit: Commit | undefined; subject?: boolean }) {
+  if (!commit?.id) return <span class="dim">none</span>;
+  return <><a href={"/history/" + commit.id} class="id">{short(commit.id)}</a>{subject && commit.subject ? <> <Text of={commit.subject} most={120} /></> : null}</>;
+}
+
+/** A link out of the page, where its address is one that a browser may be led to; its host is shown. */
+export function Out({ to, children }: { to: string | URL | undefined; children?: ComponentChildren }) {
+  const url = typeof to === "string" ? webAddress(to) : to;
+  if (!url) return <>{children ?? <Text of={typeof to === "string" ? to : ""} />}</>;
+  return <a href={url.href} target="_blank" rel="noopener noreferrer">{children ?? plain(url.href, 200)} <span class="dim">({url.host})</span></a>;
+}
+
+/** What is wrong, where, and how to mend it. */
+export function Problems({ of }: { of: Problem[] | undefined }) {
+  if (!of?.length) return null;
+  return (
+    <ul class="problems">
+      {of.map((problem, i) => (
+        <li key={i}>
+          {problem.object ? <strong><Text of={problem.object} />: </strong> : null}
+          {problem.file ? <code><Text of={problem.file + (problem.line ? ":" + problem.line : "")} /></code> : null} <Text of={problem.message} />
+          {problem.fix ? <p class="fix">→ <Text of={problem.fix} /></p> : null}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** What the hub refused, and what to do about it. */
+export function Refused({ problem }: { problem: Refusal }) {
+  const title = problem.status === 403 ? "You may not see this" : problem.status === 404 ? "It is not there" : "This does not work now";
+  return (
+    <div class="refused" role="alert">
+      <strong>{title}</strong>
+      <p><Text of={problem.message} /></p>
+      {problem.fix ? <p class="fix">→ <Text of={problem.fix} /></p> : null}
+    </div>
+  );
+}
+
+/** Names with what they stand for. */
+export function Facts({ of }: { of: [string, ComponentChild][] }) {
+  return (
+    <dl class="facts">
+      {of.filter(([, value]) => value !== undefined && value !== "" && value !== null && value !== false).map(([name, value]) => (
+        <div key={name}><dt>{name}</dt><dd>{value}</dd></div>
+      ))}
+    </dl>
+  );
+}
+
+export interface Read<T> {
+  body: T | undefined;
+  problem: Refusal | undefined;
+  /** When body was read, in milliseconds. */
+  asOf: number;
+  refresh(): void;
+}
+
+/**
+ * What the hub answers to a GET, read again when the fleet's figures change: at most once in two seconds, and without a change every
+ * half minute. While it does not answer, the last answer stays.
+ */
+export function useRead<T>(path: string | undefined, query?: Query): Read<T> {
+  const key = path + "?" + JSON.stringify(query ?? {});
+  const [state, set] = useState<{ key: string; body?: T; problem?: Refusal; asOf: number }>({ key, asOf: 0 });
+  const [turn, setTurn] = useState(0);
+  useEffect(() => {
+    if (!path) return;
+    const controller = new AbortController();
+    let again: number | undefined;
+    const soon = (after: number) => {
+      again ??= setTimeout(() => {
+        again = undefined;
+        if (document.hidden) soon(after);
+        else void ask();
+      }, after) as unknown as number;
+    };
+    const ask = async () => {
+      try {
+        const body = await get<T>(path, query, controller.signal);
+        set({ key, body, asOf: Date.now() });
+      } catch (problem) {
+        if (controller.signal.aborted || !(problem instanceof Refusal)) return;
+        if (problem.status !== 0) set((before) => ({ ...before, key, body: before.key === key ? before.body : undefined, problem }));
+        soon(3000);
+      }
+    };
+    void ask();
+    let first = true;
+    const stop = summary.subscribe(() => {
+      if (!first) soon(2000);
+      first = false;
+    });
+    const beat = setInterval(() => soon(0), 30_000);
+    return () => {
+      controller.abort();
+      stop();
+      clearTimeout(again);
+      clearInterval(beat);
+    };
+  }, [key, turn]);
+  const current = state.key === key;
+  return {
+    body: current ? state.body : undefined, problem: current ? state.problem : undefined, asOf: state.asOf, refresh: () => setTurn(turn + 1),
+  };
+}
+
+/** A page that waits for its answer, or shows why there is none. */
+export function Loaded<T>({ read, children }: { read: Read<T>; children: (body: T) => ComponentChild }) {
+  if (read.body !== undefined) return <>{children(read.body)}</>;
+  if (read.problem) return <Refused problem={read.problem} />;
+  return <p class="dim" aria-busy="true">Loading…</p>;
+}
