@@ -54,7 +54,8 @@ type simulated struct {
 	shown *bytes.Buffer
 }
 
-func newSimulated(b *testing.B) *simulated {
+// newSimulated starts one; committed may commit to its installation repo before the hub sees it.
+func newSimulated(b *testing.B, committed ...func(*simulated)) *simulated {
 	b.Helper()
 	f := &simulated{serving: newServing(b), said: make(chan string, 1000), shown: new(bytes.Buffer)}
 	program := plural(b)
@@ -64,6 +65,9 @@ func newSimulated(b *testing.B) *simulated {
 	made := exec.CommandContext(b.Context(), program, append([]string{"sim", "init", f.dir}, fleet...)...)
 	if out, err := made.CombinedOutput(); err != nil {
 		b.Fatalf("plural sim init: %v\n%s", err, out)
+	}
+	for _, each := range committed {
+		each(f)
 	}
 	data := filepath.Join(f.dir, "data")
 	f.hub = f.start(address, exec.Command(program, "hub", "serve", "--listen", address, "--url", f.url,
