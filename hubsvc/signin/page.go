@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"errors"
+	"html/template"
 	"maps"
 	"net/http"
 	"slices"
@@ -27,6 +28,9 @@ type view struct {
 	Confirm [][2]string
 	// Facts are about whoever is logged in, as pairs.
 	Facts [][2]string
+	// Open is the path that the script of the page leads to once somebody has logged in; empty: the page has no script.
+	Open       string
+	OpenScript template.JS
 }
 
 const text = `<!doctype html>
@@ -50,8 +54,14 @@ dd { margin: 0 0 .5rem; overflow-wrap: anywhere; }
 </head>
 <body>
 <main>
-<h1>{{.Title}}</h1>
-<p>{{.Text}}</p>
+<h1 id="head">{{.Title}}</h1>
+<p id="said" role="status">{{.Text}}</p>
+{{- if .Open}}
+<noscript><p>This page needs JavaScript. In a terminal: plural tui.</p></noscript>
+<button class="action" id="login" hidden>Log in</button>
+<a class="action" id="on" href="{{.Open}}" hidden>Go on</a>
+<script nonce="{{.Nonce}}">{{.OpenScript}}</script>
+{{- end}}
 {{- range .Providers}}
 <a class="action" href="/auth/login?provider={{.}}
 {{- with $.Return}}&amp;return={{.}}{{end}}{{with $.Prompt}}&amp;prompt={{.}}{{end}}">Log in with {{.}}</a>
@@ -71,7 +81,7 @@ dd { margin: 0 0 .5rem; overflow-wrap: anywhere; }
 <button class="action">Log out</button></form>
 {{- else if .Next}}
 <a class="action" href="{{.Next}}">Go on</a>
-{{- else if not .Providers}}
+{{- else if not (or .Providers .Open)}}
 <a class="action" href="/">Back</a>
 {{- end}}
 </main>
@@ -79,7 +89,7 @@ dd { margin: 0 0 .5rem; overflow-wrap: anywhere; }
 </html>
 `
 
-// show answers with a page, which loads nothing and runs nothing.
+// show answers with a page, which loads nothing, and runs nothing but the script for a ticket.
 func (p *Pages) show(w http.ResponseWriter, status int, v view) {
 	v.Nonce = rand.Text()
 	var body bytes.Buffer
@@ -90,7 +100,12 @@ func (p *Pages) show(w http.ResponseWriter, status int, v view) {
 	}
 	header := w.Header()
 	header.Set("Content-Type", "text/html; charset=utf-8")
-	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'nonce-"+v.Nonce+"'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
+	policy := "default-src 'none'; style-src 'nonce-" + v.Nonce + "'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+	if v.Open != "" {
+		policy += "; script-src 'nonce-" + v.Nonce + "'; connect-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
+		header.Set("Cross-Origin-Opener-Policy", "same-origin") // whoever opened the window holds it no longer
+	}
+	header.Set("Content-Security-Policy", policy)
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Cache-Control", "no-store")

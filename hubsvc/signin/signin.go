@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/auth"
 	"github.com/pluralsh/plural/internal/addrlimit"
 	"github.com/pluralsh/plural/internal/httpclient"
@@ -61,6 +62,12 @@ type Options struct {
 	Admit func(ctx context.Context, provider, token, nonce string) (session string, who principal.Person, err error)
 	// Person is who sends a request.
 	Person func(*http.Request) (principal.Person, error)
+	// Current is what has become of somebody who was found before, and Open a session for them. Errors may be a *principal.Rejected.
+	Current func(principal.Person) (principal.Person, error)
+	Open    func(ctx context.Context, before principal.Person) (session string, who principal.Person, err error)
+	// Spend notes on all replicas that a ticket was used, by its ID, and says whether that is the first time. An error says that nobody can
+	// tell.
+	Spend func(ctx context.Context, id string) (first bool, err error)
 	// Record writes down who is let in, before they are.
 	Record func(r *http.Request, who *principal.Person) error
 	// Keys seal what a login remembers.
@@ -93,6 +100,8 @@ func (p *Pages) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+LoginPath, p.login)
 	mux.HandleFunc("GET "+CallbackPath, p.callback)
 	mux.HandleFunc("POST "+LogoutPath, p.logout)
+	mux.HandleFunc("GET "+v1.OpenPath, p.askToLogIn)
+	mux.HandleFunc("POST "+v1.OpenPath, p.open)
 }
 
 // remembered is what a login keeps until it ends.
@@ -201,9 +210,7 @@ func (p *Pages) callback(w http.ResponseWriter, r *http.Request) {
 		p.Say(w, http.StatusServiceUnavailable, "This cannot be written down now, so nobody is let in", "Try again in a minute.")
 		return
 	}
-	http.SetCookie(w, &http.Cookie{
-		Name: auth.SessionCookie, Value: session, Path: "/", Expires: who.Expires, Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode,
-	})
+	beginSession(w, session, who.Expires)
 	p.LeadTo(w, began.Return) // a redirect would still be a request from the provider's page, which brings no strict cookie
 }
 
@@ -241,6 +248,13 @@ func (p *Pages) refuse(w http.ResponseWriter, provider string, err error) {
 func (p *Pages) logout(w http.ResponseWriter, _ *http.Request) {
 	EndSession(w)
 	p.LeadTo(w, "/")
+}
+
+// beginSession has a browser keep a session, for this host alone.
+func beginSession(w http.ResponseWriter, session string, until time.Time) {
+	http.SetCookie(w, &http.Cookie{
+		Name: auth.SessionCookie, Value: session, Path: "/", Expires: until, Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	})
 }
 
 // EndSession has a browser forget the session.
