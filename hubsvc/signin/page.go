@@ -50,6 +50,8 @@ dt { font-weight: 600; }
 dd { margin: 0 0 .5rem; overflow-wrap: anywhere; }
 .action { display: inline-block; margin: .25rem .5rem .25rem 0; padding: .5rem 1rem; border: 1px solid; border-radius: .4rem; color: inherit;
   background: none; font: inherit; text-decoration: none; cursor: pointer; }
+.action:disabled { opacity: .5; }
+[hidden] { display: none; }
 </style>
 </head>
 <body>
