@@ -99,7 +99,7 @@ func TestAnotherSiteLogsNobodyOut(t *testing.T) {
 
 func TestASessionIsNotForgottenWhileItCannotBeTold(t *testing.T) {
 	h, _, _ := hub(t, principal.Person{}, &principal.Rejected{Message: "the hub cannot reach the keys of sessions now", Later: true})
-	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r := httptest.NewRequest(http.MethodGet, "/auth/", nil)
 	r.AddCookie(&http.Cookie{Name: auth.SessionCookie, Value: "good"})
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
@@ -114,7 +114,7 @@ func TestWhatOthersChooseIsEscapedOnPages(t *testing.T) {
 		Name: "corp:" + evil, Groups: []string{evil}, Session: &principal.Session{Provider: evil, Subject: evil, Shown: evil},
 	}, nil)
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/auth/", http.NoBody))
 	if text := w.Body.String(); strings.Contains(text, "<script>") || strings.Contains(text, "<img") || !strings.Contains(text, "&lt;script&gt;") {
 		t.Error(text)
 	}
@@ -198,7 +198,6 @@ func TestTheSignedOutPageLeadsBackToWhereSomebodyWanted(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"/auth/":                          `href="/auth/login?provider=corp">`,
-		"/":                               `href="/auth/login?provider=corp">`,
 		"/auth/?return=/services%3Fa%3D1": `href="/auth/login?provider=corp&amp;return=%2fservices%3fa%3d1">`,
 		"/auth/?return=https://evil":      `href="/auth/login?provider=corp">`,
 		"/auth/?return=/auth/logout":      `href="/auth/login?provider=corp">`,
