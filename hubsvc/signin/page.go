@@ -18,10 +18,10 @@ import (
 // view is what a page shows. The template escapes all of it.
 type view struct {
 	Nonce, Title, Text string
-	// Next is the path that the page leads to by itself.
-	Next string
-	// Providers are the names of those that somebody may choose from, Return is the path that a login leads to, and Prompt what the
-	// provider is asked to do; empty for the page, and for what it does by itself.
+	// Next is the path that the page leads to by itself, Back where somebody begins again.
+	Next, Back string
+	// Providers are the names of those that somebody may choose from, Return is the path that a login leads to, and whoever is logged in
+	// already, and Prompt what the provider is asked to do; empty for the page, and for what it does by itself.
 	Providers      []string
 	Return, Prompt string
 	// Confirm are what the button sends back that logs out of an application, as pairs; none: there is no such button.
@@ -74,6 +74,9 @@ dd { margin: 0 0 .5rem; overflow-wrap: anywhere; }
 <dt>{{index . 0}}</dt><dd>{{index . 1}}</dd>
 {{- end}}
 </dl>
+{{- with .Return}}
+<a class="action" href="{{.}}">Go on</a>
+{{- end}}
 <form method="post" action="/auth/logout"><button class="action">Log out</button></form>
 {{- else if .Confirm}}
 <form method="post" action="/oidc/logout/confirm">
@@ -83,8 +86,8 @@ dd { margin: 0 0 .5rem; overflow-wrap: anywhere; }
 <button class="action">Log out</button></form>
 {{- else if .Next}}
 <a class="action" href="{{.Next}}">Go on</a>
-{{- else if not (or .Providers .Open)}}
-<a class="action" href="/">Back</a>
+{{- else if .Back}}
+<a class="action" href="{{.Back}}">Back</a>
 {{- end}}
 </main>
 </body>
@@ -117,7 +120,7 @@ func (p *Pages) show(w http.ResponseWriter, status int, v view) {
 
 // Say answers with a page of one sentence.
 func (p *Pages) Say(w http.ResponseWriter, status int, title, text string) {
-	p.show(w, status, view{Title: title, Text: text})
+	p.show(w, status, view{Title: title, Text: text, Back: "/"})
 }
 
 // LeadTo answers with a page that leads on by itself. Unlike a redirect it makes the next request the hub's own, which brings a strict
@@ -144,9 +147,15 @@ func (p *Pages) home(w http.ResponseWriter, r *http.Request) {
 		if _, had := r.Cookie(auth.SessionCookie); had == nil {
 			EndSession(w) // it has ended
 		}
-		v := view{Title: "Log in", Providers: slices.Sorted(maps.Keys(p.Providers()))}
-		if v.Text = "This is the hub of a fleet of Kubernetes clusters."; len(v.Providers) == 0 {
-			v.Title, v.Text = "plural", "This is the hub of a fleet of Kubernetes clusters. It has no identity provider to log in with; in a terminal: plural auth login."
+		v := view{
+			Title: "Log in", Text: "This is the hub of a fleet of Kubernetes clusters. Whoever is logged in in a terminal: plural hub open.",
+			Providers: slices.Sorted(maps.Keys(p.Providers())),
+		}
+		if len(v.Providers) == 0 {
+			v.Text = "This is the hub of a fleet of Kubernetes clusters. It has no identity provider to log in with; in a terminal: plural hub open."
+		}
+		if to := ownPath(r.URL.Query().Get("return")); to != "/" {
+			v.Return = to
 		}
 		p.show(w, http.StatusOK, v)
 		return
@@ -164,5 +173,9 @@ func (p *Pages) home(w http.ResponseWriter, r *http.Request) {
 	if !who.Expires.IsZero() {
 		facts = append(facts, [2]string{"Until", who.Expires.UTC().Format(time.DateTime) + " UTC"})
 	}
-	p.show(w, http.StatusOK, view{Title: "You are logged in", Text: "The console of the fleet is in the terminal: plural tui.", Facts: facts})
+	v := view{Title: "You are logged in", Text: "The console of the fleet is in the terminal: plural tui.", Facts: facts}
+	if r.URL.Path == HomePath {
+		v.Return = ownPath(r.URL.Query().Get("return"))
+	}
+	p.show(w, http.StatusOK, v)
 }

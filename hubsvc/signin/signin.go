@@ -14,6 +14,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -43,6 +44,8 @@ const (
 
 // Paths of the hub.
 const (
+	// HomePath shows how to log in, or who is logged in.
+	HomePath     = "/auth/"
 	LoginPath    = "/auth/login"
 	CallbackPath = "/auth/callback"
 	LogoutPath   = "/auth/logout"
@@ -97,6 +100,7 @@ func New(o Options) *Pages {
 // Routes adds the paths to mux.
 func (p *Pages) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /{$}", p.home)
+	mux.HandleFunc("GET "+HomePath+"{$}", p.home)
 	mux.HandleFunc("GET "+LoginPath, p.login)
 	mux.HandleFunc("GET "+CallbackPath, p.callback)
 	mux.HandleFunc("POST "+LogoutPath, p.logout)
@@ -247,7 +251,7 @@ func (p *Pages) refuse(w http.ResponseWriter, provider string, err error) {
 // logout ends what this browser has of the session.
 func (p *Pages) logout(w http.ResponseWriter, _ *http.Request) {
 	EndSession(w)
-	p.LeadTo(w, "/")
+	p.LeadTo(w, HomePath)
 }
 
 // beginSession has a browser keep a session, for this host alone.
@@ -291,8 +295,12 @@ func clearCookie(w http.ResponseWriter, name string, site http.SameSite) {
 // ownPath is a path of the hub's page, and no other place.
 func ownPath(written string) string {
 	u, err := url.Parse(written)
-	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || len(written) > maxReturn || !strings.HasPrefix(written, "/") ||
-		strings.HasPrefix(written, "//") || strings.ContainsAny(written, "\\\t\r\n") || strings.HasPrefix(u.Path, "/auth/") || strings.HasPrefix(u.Path, "/k8s/") {
+	if err != nil {
+		return "/"
+	}
+	clean := path.Clean(u.Path) + "/" // as browsers read it
+	if u.Scheme != "" || u.Host != "" || u.User != nil || len(written) > maxReturn || !strings.HasPrefix(written, "/") ||
+		strings.HasPrefix(written, "//") || strings.ContainsAny(written, "\\\t\r\n") || strings.HasPrefix(clean, HomePath) || strings.HasPrefix(clean, "/k8s/") {
 		return "/"
 	}
 	return written
