@@ -31,8 +31,12 @@ func (h *hub) apiOptions(document []byte) api.Options {
 		View: h.view, Sources: h.status.List, Hub: h.status.Hub, Look: h.sync, Document: document, Leaving: h.left,
 		Sync: h.reaching.channels.Sync, Edit: h.committer.Change, Connections: h.status.Connections, Now: time.Now,
 		History: h.history.List, Revision: h.history.Revision,
-		Follow: func(since string, kinds []v1.ChangeKind, filters func(v1.ChangeKind) string) (api.Follower, error) {
-			return h.view.Follow(since, kinds, filters)
+		Follow: func(since string, kinds []v1.ChangeKind, items []string, filters func(v1.ChangeKind) string) (api.Follower, error) {
+			follower, err := h.view.Follow(since, kinds, filters)
+			if err == nil && items != nil {
+				follower.Only(items)
+			}
+			return follower, err
 		},
 		Allow: h.allow,
 	}
