@@ -42,6 +42,7 @@ import (
 	"github.com/pluralsh/plural/hubsvc/natsd"
 	"github.com/pluralsh/plural/hubsvc/notify"
 	"github.com/pluralsh/plural/hubsvc/oidc"
+	"github.com/pluralsh/plural/hubsvc/onetime"
 	"github.com/pluralsh/plural/hubsvc/planner"
 	"github.com/pluralsh/plural/hubsvc/replica"
 	"github.com/pluralsh/plural/hubsvc/revision"
@@ -136,6 +137,8 @@ type hub struct {
 	kubeKeys, sessionKeys *signing.Ring
 	// loginKeys seal what a browser's login remembers, and what applications are given.
 	loginKeys *signing.Ring
+	// once knows which of these were used.
+	once      *onetime.Record
 	agents    *auth.Agents
 	acts      *acts.Recorder
 	events    *events.Events
@@ -256,6 +259,7 @@ func (h *hub) build(nats *natsd.Server) (err error) {
 	}
 	h.kubeKeys, h.sessionKeys = keys("kube", auth.KubeValidity), keys("session", auth.SessionValidity)
 	h.loginKeys = keys("login", max(signin.Lifetime, idp.Validity))
+	h.once = onetime.New(nats.JetStream(), nats.Replicas())
 	h.people, err = auth.NewPeople(auth.Options{
 		File: h.TokenFile, Directory: h.planner.Directory, URL: h.planner.AgentURL, Keys: h.kubeKeys, SessionKeys: h.sessionKeys,
 		Verifier:        oidc.New(oidc.Options{NoLoopback: !h.AllowLoopback, Now: time.Now, Log: h.Log}),
@@ -441,10 +445,10 @@ func (h *hub) server(certificates *tls.Config) (*http.Server, error) {
 		return nil, err
 	}
 	api.New(h.apiOptions(document)).Routes(mux)
-	h.me().Routes(mux)
+	pages := h.signin()
+	h.me(pages).Routes(mux)
 	h.auditAPI().Routes(mux)
 	h.login().Routes(mux, h.registry)
-	pages := h.signin()
 	pages.Routes(mux)
 	if page := web.Open(); page != nil {
 		page.Routes(mux)

@@ -31,8 +31,12 @@ func (h *hub) apiOptions(document []byte) api.Options {
 		View: h.view, Sources: h.status.List, Hub: h.status.Hub, Look: h.sync, Document: document, Leaving: h.left,
 		Sync: h.reaching.channels.Sync, Edit: h.committer.Change, Connections: h.status.Connections, Now: time.Now,
 		History: h.history.List, Revision: h.history.Revision,
-		Follow: func(since string, kinds []v1.ChangeKind, filters func(v1.ChangeKind) string) (api.Follower, error) {
-			return h.view.Follow(since, kinds, filters)
+		Follow: func(since string, kinds []v1.ChangeKind, items []string, filters func(v1.ChangeKind) string) (api.Follower, error) {
+			follower, err := h.view.Follow(since, kinds, filters)
+			if err == nil && items != nil {
+				follower.Only(items)
+			}
+			return follower, err
 		},
 		Allow: h.allow,
 	}
@@ -71,7 +75,8 @@ func (h *hub) login() *api.Login {
 func (h *hub) signin() *signin.Pages {
 	return signin.New(signin.Options{
 		URL: h.planner.AgentURL, Providers: h.login().Providers, Secret: h.planner.PageSecret, Admit: h.people.Admit,
-		Person: h.people.Person, Record: h.acts.Login, Keys: h.loginKeys, NoLoopback: !h.AllowLoopback, Now: time.Now, Log: h.Log,
+		Person: h.people.Person, Current: h.people.Current, Open: h.people.Open, Spend: h.once.Spend,
+		Record: h.acts.Login, Keys: h.loginKeys, NoLoopback: !h.AllowLoopback, Now: time.Now, Log: h.Log,
 	})
 }
 
@@ -81,16 +86,16 @@ func (h *hub) idp(pages *signin.Pages) *idp.Provider {
 		URL: h.planner.AgentURL, SigningKeys: func() *idtoken.Keys { return h.planner.Plan().SigningKeys },
 		Application: func(name string) (*fleet.ApplicationSpec, bool) { return h.planner.Directory().Application(name) },
 		Person:      h.people.Person, Current: h.people.Current, Pages: pages, Record: h.acts.Application, Keys: h.loginKeys,
-		JetStream: h.nats.JetStream(), Replicas: h.nats.Replicas(), Now: time.Now, Log: h.Log, Metrics: h.registry,
+		Spend: h.once.Spend, Now: time.Now, Log: h.Log, Metrics: h.registry,
 	})
 }
 
 // me answers people's questions about themselves.
-func (h *hub) me() *api.Me {
+func (h *hub) me(pages *signin.Pages) *api.Me {
 	return &api.Me{
 		Person: h.people.Person, May: func(p principal.Person, verb string) error { return h.planner.Access().Fleet(p, verb) },
 		Verbs: slices.Concat(fleet.FleetVerbs(), fleet.ToolVerbs()),
 		Sees:  func(p principal.Person, cluster string) bool { return h.planner.Access().Sees(p, cluster) },
-		Issue: h.people.Issue,
+		Issue: h.people.Issue, Ticket: pages.Ticket,
 	}
 }

@@ -13,15 +13,16 @@ type Me struct {
 	Verbs []string `json:"verbs"`
 	// Expires is when the credential does; nil: never.
 	Expires *time.Time `json:"expires,omitempty"`
-	// Login is how they logged in with a token from elsewhere; nil: with a token of the fleet's.
+	// Login is how they logged in with a token from elsewhere, or to the page; nil: a token of the fleet's was sent.
 	Login *Login `json:"login,omitempty"`
 }
 
 // Login is what let somebody in.
 type Login struct {
-	// Through is provider/NAME or federation/NAME, as access/ of the installation repo has them.
+	// Through is provider/NAME or federation/NAME, as access/ of the installation repo has them, or token: a token of the fleet's, or the
+	// hub's own, opened the page.
 	Through string `json:"through"`
-	// Subject is whom the token was about: its sub claim.
+	// Subject is whom the token was about: its sub claim. It is empty where a token of the fleet's was shown.
 	Subject string `json:"subject"`
 	// Shown is what the provider calls the person. Others may be called so too.
 	Shown string `json:"shown,omitempty"`
@@ -47,6 +48,20 @@ type LoginProviderList struct {
 
 // ExchangePath is where a token from elsewhere is exchanged for a session.
 const ExchangePath = "/v1/auth/exchange"
+
+// Where somebody who is logged in gets a ticket, and where a browser shows it.
+const (
+	TicketPath = "/v1/auth/page-ticket" //nolint:gosec // a path
+	OpenPath   = "/auth/open"
+)
+
+// PageTicket logs a browser in to the hub's page as whoever asked for it, once. It belongs behind the # of path, whence it is sent nowhere.
+type PageTicket struct {
+	Ticket string `json:"ticket"`
+	// Path is that of the page which takes the ticket. It asks for confirmation first; ?return=PATH behind it is where it leads then.
+	Path    string    `json:"path"`
+	Expires time.Time `json:"expires"`
+}
 
 // What an exchange is called in RFC 8693.
 const (

@@ -20,6 +20,9 @@ const (
 // plural.yaml has. It is not there where that has none, or the hub has not read it yet.
 const RepositoryHeader = "Plural-Repository"
 
+// SinceHeader is Since of a list, also where the answer is that nothing of it has changed (304).
+const SinceHeader = "Plural-Since"
+
 // List is the envelope of every list: items in a stable order (by name unless asked otherwise).
 type List[T any] struct {
 	Items []T `json:"items"`

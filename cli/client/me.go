@@ -18,6 +18,22 @@ func (c *Client) Me(ctx context.Context) (*v1.Me, error) {
 	return get[v1.Me](ctx, c, "/v1/me", nil)
 }
 
+// PageTicket is a ticket with which a browser logs in to the hub's page as this client. A hub of an earlier release has none: false.
+func (c *Client) PageTicket(ctx context.Context) (ticket v1.PageTicket, ok bool, err error) {
+	body, err := c.read(ctx, http.MethodPost, c.base.String()+v1.TicketPath)
+	refused := new(Error)
+	if errors.As(err, &refused) && (refused.Status == http.StatusNotFound || refused.Status == http.StatusMethodNotAllowed) {
+		return ticket, false, nil
+	}
+	if err != nil {
+		return ticket, false, err
+	}
+	if json.Unmarshal(body, &ticket) != nil || ticket.Ticket == "" || !strings.HasPrefix(ticket.Path, "/") { // its text may hold a ticket
+		return ticket, false, fmt.Errorf("read the ticket of hub %s: it is not what a hub sends", c.Address())
+	}
+	return ticket, true, nil
+}
+
 // LoginProviders are the identity providers with which people log in to the hub. A hub of an earlier release knows none.
 func (c *Client) LoginProviders(ctx context.Context) ([]v1.LoginProvider, error) {
 	list, err := get[v1.LoginProviderList](ctx, c, "/v1/auth/providers", nil)

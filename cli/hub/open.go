@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os/exec"
 
 	"github.com/spf13/cobra"
 
+	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
 )
@@ -17,8 +19,9 @@ func newCmdOpen(f *cmdutil.Factory) *cobra.Command {
 		Use:   "open",
 		Short: "Open the hub's page, or print its address",
 		Long: `Print the hub's address and, on a terminal, open its page in a browser: $BROWSER,
-else the system's. Where the hub has no page, what shows the fleet in the terminal
-is named.`,
+else the system's. Whoever is logged in here is asked there to log in as the same,
+with a ticket that is good once and for a minute. Where the hub has no page, what
+shows the fleet in the terminal is named.`,
 		Example: cmdutil.Example("plural hub open", "plural hub open --hub https://hub.example.com"),
 		Args:    cmdutil.Exactly(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return open(cmd.Context(), f) },
@@ -52,7 +55,14 @@ func open(ctx context.Context, f *cmdutil.Factory) error {
 		f.Say("it has no page; in the terminal: plural tui")
 		return nil
 	}
-	err = f.Browse(ctx, address)
+	page := address
+	if token != "" {
+		page, err = ticketed(ctx, f, hub)
+		if err != nil {
+			return err
+		}
+	}
+	err = f.Browse(ctx, page)
 	if errors.Is(err, exec.ErrNotFound) {
 		f.Say("there is no browser here: open it where there is one")
 		return nil
@@ -64,4 +74,18 @@ func open(ctx context.Context, f *cmdutil.Factory) error {
 		}
 	}
 	return nil
+}
+
+// ticketed is the address at which a browser logs in as the person. The ticket stands behind the #, which is sent to no server. A hub of an
+// earlier release gives none, and one that does not take the login shows how to log in.
+func ticketed(ctx context.Context, f *cmdutil.Factory, hub *client.Client) (string, error) {
+	ticket, ok, err := hub.PageTicket(ctx)
+	if refused := new(client.Error); errors.As(err, &refused) && (refused.Status == http.StatusUnauthorized || refused.Status == http.StatusForbidden) {
+		f.Say("the page opens without a login: %s; %s", ui.Clean(refused.Message), ui.Clean(refused.Fix))
+		return hub.Address(), nil
+	}
+	if err != nil || !ok {
+		return hub.Address(), err
+	}
+	return hub.Address() + ticket.Path + "#" + ticket.Ticket, nil
 }

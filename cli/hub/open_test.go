@@ -40,7 +40,19 @@ func person(t *testing.T, address string, env map[string]string) (f *cmdutil.Fac
 func TestTheHubsPageIsOpenedWhereThereIsOne(t *testing.T) {
 	needs.Program(t, "sh", "dash")
 	kind, code := "text/html; charset=utf-8", http.StatusOK
+	var ticket struct {
+		status int
+		answer any
+	}
 	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == v1.TicketPath {
+			if r.Method != http.MethodPost || r.Header.Get("Authorization") != "Bearer secret" {
+				t.Error("a ticket is asked for by", r.Method, r.Header)
+			}
+			w.WriteHeader(ticket.status)
+			_ = json.NewEncoder(w).Encode(ticket.answer)
+			return
+		}
 		if r.Header.Get("Authorization") != "" {
 			t.Error("the token went out for a page")
 		}
@@ -53,15 +65,28 @@ func TestTheHubsPageIsOpenedWhereThereIsOne(t *testing.T) {
 	if err := os.WriteFile(browser, []byte("#!/bin/sh\nprintf %s \"$1\" > "+opened+"\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	f, out, errOut := person(t, hub.URL, map[string]string{"BROWSER": browser, "PLURAL_TOKEN": "secret"})
-	if err := open(t.Context(), f); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := os.ReadFile(opened); err != nil || string(got) != hub.URL || out.String() != hub.URL+"\n" || errOut.Len() > 0 {
-		t.Errorf("%q %v, printed %q, said %q", got, err, out, errOut)
+	for name, test := range map[string]struct {
+		status       int
+		answer       any
+		opened, said string
+	}{
+		"logged in":                          {http.StatusOK, v1.PageTicket{Ticket: "one.abc", Path: "/auth/open"}, hub.URL + "/auth/open#one.abc", ""},
+		"a hub of an earlier release":        {http.StatusNotFound, v1.Error{Message: "no such path"}, hub.URL, ""},
+		"a login that has ended":             {http.StatusUnauthorized, v1.Error{Message: "this login ended", Fix: "plural auth login"}, hub.URL, "this login ended; plural auth login"},
+		"a page's path that is another host": {http.StatusOK, v1.PageTicket{Ticket: "one.abc", Path: "@evil.example/"}, "", ""},
+	} {
+		_ = os.Remove(opened)
+		ticket.status, ticket.answer = test.status, test.answer
+		f, out, errOut := person(t, hub.URL, map[string]string{"BROWSER": browser, "PLURAL_TOKEN": "secret"})
+		err := open(t.Context(), f)
+		got, _ := os.ReadFile(opened)
+		if (err == nil) != (test.opened != "") || string(got) != test.opened || out.String() != hub.URL+"\n" || !strings.Contains(errOut.String(), test.said) ||
+			test.said == "" && errOut.Len() > 0 {
+			t.Errorf("%s: opened %q, %v, printed %q, said %q", name, got, err, out, errOut)
+		}
 	}
 	kind, code = "application/json", http.StatusNotFound
-	f, out, errOut = person(t, hub.URL, map[string]string{"BROWSER": "nothing-here"})
+	f, out, errOut := person(t, hub.URL, map[string]string{"BROWSER": "nothing-here"})
 	if err := open(t.Context(), f); err != nil {
 		t.Fatal(err)
 	}

@@ -147,10 +147,13 @@ func (a *Recorder) Application(r *http.Request, who *principal.Person, name stri
 
 func (a *Recorder) login(r *http.Request, who *principal.Person, record v1.AuditRecord) error {
 	record.Time, record.ID, record.Stage = time.Now(), strings.ToLower(rand.Text()), audit.End
-	record.Person, record.Groups, record.Credential = who.Name, who.Groups, who.Credential
+	record.Person, record.Groups, record.Operator, record.Credential = who.Name, who.Groups, who.Operator, who.Credential
 	record.Source, record.Forwarded = addrlimit.Sender(r), said(strings.Join(r.Header["X-Forwarded-For"], ", "))
 	record.UserAgent, record.Verb, record.Path = said(r.UserAgent()), "login", said(r.URL.Path)
-	if s := who.Session; s != nil {
+	switch s := who.Session; {
+	case s != nil && s.Token != "":
+		record.Cause = said(s.Through() + " " + s.Token) // as the records of requests with it have it
+	case s != nil:
 		record.Cause = said(s.Through() + " says " + s.Subject)
 	}
 	if err := a.audit.Write(r.Context(), audit.Record{AuditRecord: record, Must: true}); err != nil {

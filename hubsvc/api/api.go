@@ -65,8 +65,8 @@ type Edit struct {
 type Options struct {
 	View    View
 	Sources func() []v1.Source
-	// Follow begins to follow changes after a token, or from now. The error is that of a filter.
-	Follow func(since string, kinds []v1.ChangeKind, filters func(v1.ChangeKind) string) (Follower, error)
+	// Follow begins to follow changes after a token, or from now: of the rows that items name, or of all. The error is that of a filter.
+	Follow func(since string, kinds []v1.ChangeKind, items []string, filters func(v1.ChangeKind) string) (Follower, error)
 	Hub    func() *v1.Hub
 	// Allow says who asks, unless they may not do the verb: the error is a *Refused, or any other for somebody unknown. It is
 	// asked again and again while a stream lasts.
@@ -294,7 +294,7 @@ func list[T any](get func(paging.Query) (*v1.List[T], error)) handler {
 			refuse(w, http.StatusBadRequest, wrong(err))
 			return
 		}
-		reply(w, http.StatusOK, page)
+		replyList(w, r, page)
 	}
 }
 
@@ -318,6 +318,10 @@ func reply(w http.ResponseWriter, code int, body any) {
 	if err != nil {
 		code, text = http.StatusInternalServerError, []byte(`{"message": "the hub cannot write its answer"}`)
 	}
+	say(w, code, text)
+}
+
+func say(w http.ResponseWriter, code int, text []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")

@@ -62,8 +62,12 @@ func serve(t *testing.T, clusters int, change func(*api.Options)) *hub {
 	h.options = api.Options{
 		View: h.view, Sources: sources, Hub: func() *v1.Hub { return &v1.Hub{Version: "v1.2.3"} }, Document: document,
 		Look: func(source string) bool { return source == "." || source == "charts" },
-		Follow: func(since string, kinds []v1.ChangeKind, filters func(v1.ChangeKind) string) (api.Follower, error) {
-			return h.view.Follow(since, kinds, filters)
+		Follow: func(since string, kinds []v1.ChangeKind, items []string, filters func(v1.ChangeKind) string) (api.Follower, error) {
+			follower, err := h.view.Follow(since, kinds, filters)
+			if err == nil && items != nil {
+				follower.Only(items)
+			}
+			return follower, err
 		},
 		Allow: h.allow, Sync: h.sync, Edit: h.edit,
 		Connections: func(_ context.Context, cluster string) ([]v1.Connection, error) {

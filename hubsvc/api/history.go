@@ -24,7 +24,7 @@ func (a *API) history(w http.ResponseWriter, r *http.Request, _ principal.Person
 		unread(w, err)
 		return
 	}
-	reply(w, http.StatusOK, page)
+	replyList(w, r, page)
 }
 
 func (a *API) revision(w http.ResponseWriter, r *http.Request, _ principal.Person) {

@@ -32,12 +32,15 @@ type Me struct {
 	Sees func(p principal.Person, cluster string) bool
 	// Issue makes a token for the API of one cluster.
 	Issue func(ctx context.Context, p principal.Person, cluster string, ttl time.Duration) (token string, expires time.Time, err error)
+	// Ticket makes a ticket with which a browser logs in to the page, once.
+	Ticket func(ctx context.Context, p *principal.Person) (ticket string, expires time.Time, err error)
 }
 
 // Routes adds the paths to mux.
 func (m *Me) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/me", m.known(m.who))
 	mux.HandleFunc("POST /v1/kube/token", m.known(m.kubeToken))
+	mux.HandleFunc("POST "+v1.TicketPath, m.known(m.pageTicket))
 }
 
 // MeRoutes describe the paths of Me.
@@ -47,6 +50,10 @@ func MeRoutes() []openapi.Route {
 		{
 			Method: http.MethodPost, Path: "/v1/kube/token", Summary: "A token for the API of one cluster, good for some minutes",
 			Body: v1.KubeTokenRequest{}, Response: v1.KubeToken{},
+		},
+		{
+			Method: http.MethodPost, Path: v1.TicketPath, Summary: "A ticket that logs a browser in to the page, once, within a minute",
+			Response: v1.PageTicket{},
 		},
 	}
 }
@@ -100,6 +107,24 @@ func (m *Me) kubeToken(w http.ResponseWriter, r *http.Request, p principal.Perso
 		return
 	}
 	reply(w, http.StatusOK, v1.KubeToken{Token: token, Expires: expires.UTC()})
+}
+
+// pageTicket answers who shows a token or a login of the CLI's. A browser that is logged in gets none: its cookie stays where it is.
+func (m *Me) pageTicket(w http.ResponseWriter, r *http.Request, p principal.Person) {
+	switch {
+	case r.Header.Get("Authorization") == "":
+		refuse(w, http.StatusForbidden, v1.Error{Message: "this browser is logged in already", Fix: "for another one, in a terminal: plural hub open"})
+		return
+	case p.Session != nil && p.Session.Federation != "":
+		refuse(w, http.StatusForbidden, v1.Error{Message: "a login of a program opens no page", Fix: "log in as a person: plural auth login"})
+		return
+	}
+	ticket, expires, err := m.Ticket(r.Context(), &p)
+	if err != nil {
+		refuseNobody(w, err)
+		return
+	}
+	reply(w, http.StatusOK, v1.PageTicket{Ticket: ticket, Path: v1.OpenPath, Expires: expires.UTC()})
 }
 
 // question reads a request's body, which is one JSON value and nothing else.

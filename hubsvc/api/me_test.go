@@ -28,6 +28,9 @@ func me(t *testing.T, expires time.Time) func(method, path, token, body string) 
 			}
 			return principal.Person{Name: "ada", Groups: []string{"staff"}, Expires: expires}, nil
 		},
+		Ticket: func(_ context.Context, p *principal.Person) (string, time.Time, error) {
+			return "ticket of " + p.Name, time.Unix(60, 0), nil
+		},
 		May: func(_ principal.Person, verb string) error {
 			if verb == "view" {
 				return nil
@@ -107,6 +110,36 @@ func TestAQuestionThatIsNoneIsRefused(t *testing.T) {
 	} {
 		if w := ask(http.MethodPost, "/v1/kube/token", "good", body); w.Code != http.StatusBadRequest || w.Body.Len() > 1000 {
 			t.Errorf("%.40s: %d: %.200s", body, w.Code, w.Body)
+		}
+	}
+}
+
+func TestATicketForThePageIsGivenForATokenAlone(t *testing.T) {
+	ask := me(t, time.Time{})
+	w := ask(http.MethodPost, v1.TicketPath, "good", "")
+	var got v1.PageTicket
+	want := v1.PageTicket{Ticket: "ticket of ada", Path: "/auth/open", Expires: time.Unix(60, 0).UTC()}
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != http.StatusOK || !cmp.Equal(got, want) || w.Header().Get("Cache-Control") != "no-store" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if w := ask(http.MethodPost, v1.TicketPath, "bad", ""); w.Code != http.StatusUnauthorized {
+		t.Error(w.Code, w.Body)
+	}
+	for name, test := range map[string]struct {
+		session *principal.Session
+		bearer  bool
+	}{"a browser that is logged in": {&principal.Session{Provider: "corp"}, false}, "a program": {&principal.Session{Federation: "deploy"}, true}} {
+		mux, w := http.NewServeMux(), httptest.NewRecorder()
+		(&api.Me{Person: func(*http.Request) (principal.Person, error) {
+			return principal.Person{Name: "ada", Session: test.session}, nil
+		}}).Routes(mux)
+		r := httptest.NewRequest(http.MethodPost, v1.TicketPath, http.NoBody)
+		if test.bearer {
+			r.Header.Set("Authorization", "Bearer good")
+		}
+		mux.ServeHTTP(w, r)
+		if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "fix") {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}
 	}
 }

@@ -88,6 +88,11 @@ func streamQuery() []openapi.Param {
 	return []openapi.Param{
 		{Name: "kind", Description: "What to send; all when left out.", Example: v1.ChangeKind(""), Repeated: true},
 		{Name: "filter", Description: "As in lists, for every kind that is asked for; filter.KIND is for one kind alone."},
+		{
+			Name: "item", Repeated: true,
+			Description: "A row whose changes are sent, and no others: CLUSTER/SERVICE of a deployment, the name of anything else, at most 300. " +
+				"The figures and events are sent for all.",
+		},
 		{Name: "since", Description: "Since of a list, or the id of an event; the header Last-Event-ID counts before it. Left out: now."},
 	}
 }

@@ -63,7 +63,11 @@ func (a *API) follow(r *http.Request) (Follower, *v1.Error) {
 	if last := r.Header.Get("Last-Event-ID"); last != "" { // a browser that comes back
 		since = last
 	}
-	follower, err := a.Follow(since, kinds, func(kind v1.ChangeKind) string {
+	items, problem := followed(query["item"])
+	if problem != nil {
+		return nil, problem
+	}
+	follower, err := a.Follow(since, kinds, items, func(kind v1.ChangeKind) string {
 		if own := "filter." + string(kind); query.Has(own) {
 			return query.Get(own)
 		}
@@ -74,6 +78,33 @@ func (a *API) follow(r *http.Request) (Follower, *v1.Error) {
 		return nil, &problem
 	}
 	return follower, nil
+}
+
+const (
+	// maxItems is how many rows one stream may name: some screens of a page. maxItem bounds each, in bytes.
+	maxItems = 300
+	maxItem  = 2*maxName + 1
+	maxName  = 253
+)
+
+// followed are the rows that a stream is asked for; nil: all.
+func followed(named []string) ([]string, *v1.Error) {
+	if len(named) > maxItems {
+		return nil, &v1.Error{
+			Message: "a stream follows at most " + strconv.Itoa(maxItems) + " items, not " + strconv.Itoa(len(named)),
+			Fix:     "name those that are looked at, or pick more by filter=",
+		}
+	}
+	var items []string
+	for _, name := range named {
+		if name == "" || len(name) > maxItem || strings.Count(name, "/") > 1 || strings.HasPrefix(name, "/") || strings.HasSuffix(name, "/") {
+			return nil, &v1.Error{
+				Message: "there is no item " + strconv.Quote(name[:min(len(name), maxName)]), Fix: "write CLUSTER/SERVICE for a deployment, and the name of anything else",
+			}
+		}
+		items = append(items, own(name))
+	}
+	return items, nil
 }
 
 // send goes on until the reader goes, or loses the right to read, or the hub leaves.

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -222,7 +224,9 @@ func (quiet) Next() ([]v1.StreamEvent, string) { return nil, "token" }
 // run serves one stream in a goroutine of its own, and gives what tells of its end.
 func run(t *testing.T, h *hub, follower api.Follower, into *pipe) <-chan struct{} {
 	t.Helper()
-	h.options.Follow = func(string, []v1.ChangeKind, func(v1.ChangeKind) string) (api.Follower, error) { return follower, nil }
+	h.options.Follow = func(string, []v1.ChangeKind, []string, func(v1.ChangeKind) string) (api.Follower, error) {
+		return follower, nil
+	}
 	mux := http.NewServeMux()
 	api.New(h.options).Routes(mux)
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/stream", nil)
@@ -298,4 +302,79 @@ func TestStreamEndsWhenTheHubLeaves(t *testing.T) {
 		close(leaving)
 		<-ended
 	})
+}
+
+func TestStreamOfCertainRowsSendsNoOthers(t *testing.T) {
+	h := serve(t, 3, nil)
+	_, page := ask[v1.List[v1.Deployment]](t, h, http.MethodGet, "/v1/deployments", "bob", "")
+	for _, cluster := range []string{"c000", "c001", "c002"} {
+		h.says(cluster, agentapi.Phase_DEGRADED)
+	}
+	stream, _ := h.open(t, "since="+page.Since+"&kind=deployments&kind=clusters&kind=summary&item=c001/web&item=c002", "bob", "")
+	seen := map[v1.ChangeKind]string{}
+	for range 3 {
+		event := stream.next(t)
+		seen[event.Kind] = string(event.Data)
+	}
+	for kind, others := range map[v1.ChangeKind][2]string{v1.ChangedDeployments: {"c001", "c00[02]"}, v1.ChangedClusters: {"c002", "c00[01]"}} {
+		if !strings.Contains(seen[kind], others[0]) || regexp.MustCompile(others[1]).MatchString(seen[kind]) {
+			t.Errorf("%s: %s", kind, seen[kind])
+		}
+	}
+	if !strings.Contains(seen[v1.ChangedSummary], `"degraded":3`) {
+		t.Errorf("figures of all: %s", seen[v1.ChangedSummary])
+	}
+	for name, query := range map[string]string{
+		"too many": strings.Repeat("item=c001/web&", 301), "none": "item=", "too long": "item=" + strings.Repeat("a", 600), "of three": "item=a/b/c", "of half": "item=a/",
+	} {
+		if code, told := ask[v1.Error](t, h, http.MethodGet, "/v1/stream?"+query, "bob", ""); code != http.StatusBadRequest || told.Fix == "" {
+			t.Errorf("%s: %d %+v", name, code, told)
+		}
+	}
+}
+
+func TestAListThatIsTheSameIsNotSentAgain(t *testing.T) {
+	h := serve(t, 3, nil)
+	get := func(path, tag string) (*http.Response, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.url+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer bob")
+		if tag != "" {
+			r.Header.Set("If-None-Match", tag)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer, string(text)
+	}
+	const path = "/v1/deployments?filter=cluster:c001"
+	first, text := get(path, "")
+	tag := first.Header.Get("ETag")
+	if !strings.HasPrefix(tag, `W/"`) || !strings.Contains(text, `"since":"`+first.Header.Get(v1.SinceHeader)+`"`) {
+		t.Fatal(first.Header, text)
+	}
+	h.says("c000", agentapi.Phase_DEGRADED) // another row: since is another, the page is not
+	for _, had := range []string{tag, `"old", ` + tag, strings.TrimPrefix(tag, "W/")} {
+		again, text := get(path, had)
+		if again.StatusCode != http.StatusNotModified || text != "" || again.Header.Get("ETag") != tag ||
+			again.Header.Get(v1.SinceHeader) == first.Header.Get(v1.SinceHeader) || again.Header.Get(v1.SinceHeader) == "" {
+			t.Errorf("%s: %s %v %s", had, again.Status, again.Header, text)
+		}
+	}
+	h.says("c001", agentapi.Phase_DEGRADED)
+	if changed, text := get(path, tag); changed.StatusCode != http.StatusOK || changed.Header.Get("ETag") == tag || !strings.Contains(text, "degraded") {
+		t.Errorf("%s %v %s", changed.Status, changed.Header, text)
+	}
+	if other, _ := get("/v1/deployments?filter=cluster:c002", tag); other.StatusCode != http.StatusOK {
+		t.Error("another page:", other.Status)
+	}
 }

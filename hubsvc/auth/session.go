@@ -18,8 +18,9 @@ const (
 	sessionAudience = "session"
 	// sessionCredential begins the principal.Person.Credential of a session; its ID follows.
 	sessionCredential = "session:"
-	// maxSession is the longest that a session is good for, whatever the fleet says.
-	maxSession = 24 * time.Hour
+	// maxSession is the longest that a session is good for, whatever the fleet says, and pageSession one that Open makes.
+	maxSession  = 24 * time.Hour
+	pageSession = 12 * time.Hour
 	// SessionCookie is the session of a browser. Its prefix has browsers take it from this host alone, and with TLS.
 	SessionCookie = "__Host-plural"
 	// MaxSessionBytes bounds a session as people carry it.
@@ -117,6 +118,9 @@ func (p *People) bySession(s *principal.Session) (principal.Person, error) {
 		return principal.Person{}, ended(s)
 	}
 	d := p.directory()
+	if s.Token != "" {
+		return p.byTokens(d, s, who)
+	}
 	if s.Federation != "" {
 		m, ok := d.federations[s.Federation]
 		if !ok || m.trust != s.Trust {
@@ -151,6 +155,45 @@ func (p *People) bySession(s *principal.Session) (principal.Person, error) {
 	}
 	who.Name, who.Groups = name, sorted(append(who.Groups, u.groups...))
 	return who, nil
+}
+
+// byTokens finds who has a session that Open made of a token, which has to be good still and the same user's.
+func (p *People) byTokens(d *Directory, s *principal.Session, who principal.Person) (principal.Person, error) {
+	of, err := p.byCredential(s.Token)
+	switch {
+	case err != nil || of.Name != s.User:
+		return principal.Person{}, &principal.Rejected{
+			Message: "the token with which this login began is not good any longer", Fix: "plural hub open, with one that is", Err: ErrUnauthenticated,
+		}
+	case !of.Operator && before(s, d.users[of.Name].sessionsAfter):
+		return principal.Person{}, withdrawn("the logins of user %q have been ended", of.Name)
+	}
+	who.Name, who.Groups, who.Operator = of.Name, of.Groups, of.Operator
+	if !of.Expires.IsZero() && of.Expires.Before(who.Expires) {
+		who.Expires = of.Expires
+	}
+	return who, nil
+}
+
+// Open is a session of the page's for somebody who was found before, if what they showed then is good still: no longer than that is, and
+// as anything else that began with it, it ends when the fleet takes that back.
+func (p *People) Open(ctx context.Context, before principal.Person) (session string, who principal.Person, err error) {
+	who, err = p.Current(before)
+	if err != nil {
+		return "", principal.Person{}, err
+	}
+	made := p.newSession(p.now(), pageSession)
+	if !who.Expires.IsZero() {
+		made.Expires = min(made.Expires, who.Expires.Unix())
+	}
+	if from := who.Session; from != nil {
+		of := *from
+		of.ID, of.Issued, of.Expires = made.ID, made.Issued, made.Expires
+		made = &of
+	} else {
+		made.Token, made.User = who.Credential, who.Name
+	}
+	return p.admit(ctx, made)
 }
 
 // before says whether a session, or the token that it was made of, is older than a time. Whole seconds are compared.

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pluralsh/plural/hubsvc/auth"
@@ -71,12 +70,12 @@ type Options struct {
 	Record func(r *http.Request, who *principal.Person, application string, allowed bool) error
 	// Keys seal codes and access tokens.
 	Keys auth.Keys
-	// JetStream remembers which codes were used, on so many Replicas.
-	JetStream jetstream.JetStream
-	Replicas  int
-	Now       func() time.Time
-	Log       *slog.Logger
-	Metrics   prometheus.Registerer
+	// Spend notes on all replicas that a code was used, by its ID, and says whether that is the first time. An error says that nobody can
+	// tell.
+	Spend   func(ctx context.Context, id string) (first bool, err error)
+	Now     func() time.Time
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
 }
 
 // Provider answers applications, and the people whom they send.

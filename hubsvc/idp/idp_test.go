@@ -432,11 +432,11 @@ func TestWhoeverLogsOutOfAnApplicationIsAskedAndLedBack(t *testing.T) {
 	}{
 		"by an ID token":         {url.Values{"id_token_hint": {id}, "post_logout_redirect_uri": {home}, "state": {"a&b"}}, home + "?state=a%26b"},
 		"by the client ID":       {url.Values{"client_id": {"grafana"}, "post_logout_redirect_uri": {home}}, home},
-		"of another application": {url.Values{"client_id": {"old"}, "id_token_hint": {id}, "post_logout_redirect_uri": {home}}, "/"},
-		"with a forged token":    {url.Values{"id_token_hint": {id[:len(id)-4] + "AAAA"}, "post_logout_redirect_uri": {home}}, "/"},
-		"to elsewhere":           {url.Values{"client_id": {"grafana"}, "post_logout_redirect_uri": {"https://evil.example.com/"}}, "/"},
-		"to a redirect URI":      {url.Values{"client_id": {"grafana"}, "post_logout_redirect_uri": {redirect}}, "/"},
-		"with nothing":           {url.Values{}, "/"},
+		"of another application": {url.Values{"client_id": {"old"}, "id_token_hint": {id}, "post_logout_redirect_uri": {home}}, "/auth/"},
+		"with a forged token":    {url.Values{"id_token_hint": {id[:len(id)-4] + "AAAA"}, "post_logout_redirect_uri": {home}}, "/auth/"},
+		"to elsewhere":           {url.Values{"client_id": {"grafana"}, "post_logout_redirect_uri": {"https://evil.example.com/"}}, "/auth/"},
+		"to a redirect URI":      {url.Values{"client_id": {"grafana"}, "post_logout_redirect_uri": {redirect}}, "/auth/"},
+		"with nothing":           {url.Values{}, "/auth/"},
 	} {
 		status, _, body := w.get(w.browser(""), w.url+"/oidc/logout?"+test.said.Encode())
 		if status != http.StatusOK || !strings.Contains(body, `action="/oidc/logout/confirm"`) || strings.Contains(body, "evil") {

@@ -70,5 +70,5 @@ func (p *Provider) logOut(w http.ResponseWriter, r *http.Request, by asked) {
 		return
 	}
 	signin.EndSession(w)
-	p.Pages.LeadTo(w, cmp.Or(p.afterLogout(said, by), "/"))
+	p.Pages.LeadTo(w, cmp.Or(p.afterLogout(said, by), signin.HomePath))
 }

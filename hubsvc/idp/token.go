@@ -7,16 +7,12 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/pluralsh/plural/hubsvc/auth"
-	"github.com/pluralsh/plural/internal/kv"
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 
@@ -154,30 +150,13 @@ func verifies(verifier, challenge string) bool {
 	return subtle.ConstantTimeCompare([]byte(base64.RawURLEncoding.EncodeToString(sum[:])), []byte(challenge)) == 1
 }
 
-const (
-	usedCodes    = "login-codes"
-	spendTimeout = 2 * time.Second
-)
-
-// spend notes that the code of an ID was used, on all replicas. Whoever comes second is refused, and so is everybody while nobody can tell.
+// spend has a code count once. Whoever comes second is refused, and so is everybody while nobody can tell.
 func (p *Provider) spend(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, spendTimeout)
-	defer cancel()
-	used, _, err := kv.Bucket(ctx, p.JetStream, jetstream.KeyValueConfig{
-		Bucket: usedCodes, Description: "codes of logins that were used", History: 1, TTL: 2 * codeLifetime,
-		Storage: jetstream.FileStorage, Replicas: p.Replicas,
-	})
-	if err != nil {
-		return err
-	}
-	_, err = used.Create(ctx, id, nil)
-	if errors.Is(err, jetstream.ErrKeyExists) {
+	first, err := p.Spend(ctx, id)
+	if err == nil && !first {
 		return &refusal{http.StatusBadRequest, invalidGrant, "the code was used before"}
 	}
-	if err != nil {
-		return fmt.Errorf("note that a code was used: %w", err)
-	}
-	return nil
+	return err
 }
 
 // userinfo says of whom an access token is, as the fleet has it now.

@@ -23,6 +23,7 @@ import (
 	"github.com/pluralsh/plural/hubsvc/idtoken"
 	"github.com/pluralsh/plural/hubsvc/natsd"
 	"github.com/pluralsh/plural/hubsvc/oidc"
+	"github.com/pluralsh/plural/hubsvc/onetime"
 	"github.com/pluralsh/plural/hubsvc/signin"
 	"github.com/pluralsh/plural/hubsvc/signing"
 	"github.com/pluralsh/plural/internal/principal"
@@ -162,7 +163,7 @@ func (w *world) replica() http.Handler {
 	idp.New(idp.Options{
 		URL: func() string { return w.url }, SigningKeys: func() *idtoken.Keys { return w.keys },
 		Application: func(name string) (*fleet.ApplicationSpec, bool) { return w.current().Application(name) },
-		Person:      people.Person, Current: people.Current, Pages: pages, Keys: keys, JetStream: w.nats.JetStream(), Replicas: 1,
+		Person:      people.Person, Current: people.Current, Pages: pages, Keys: keys, Spend: onetime.New(w.nats.JetStream(), 1).Spend,
 		Record: func(_ *http.Request, who *principal.Person, application string, allowed bool) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -16,8 +16,8 @@ func Guard(next http.Handler) http.Handler {
 	origins := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, err := r.Cookie(auth.SessionCookie)
-		logout := r.URL.Path == LogoutPath || r.URL.Path == ConfirmPath // which change the browser without its cookie
-		if (err != nil || r.Header.Get("Authorization") != "") && !logout {
+		logout := r.URL.Path == LogoutPath || r.URL.Path == ConfirmPath // which change the browser without its cookie, as logging in does
+		if (err != nil || r.Header.Get("Authorization") != "") && !logout && r.URL.Path != v1.OpenPath {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -48,9 +48,12 @@ func sameOrigin(r *http.Request) bool {
 	return err == nil && origin.Host != "" && origin.Host == r.Host
 }
 
-func refuse(w http.ResponseWriter, status int, e v1.Error) {
+func refuse(w http.ResponseWriter, status int, e v1.Error) { reply(w, status, e) }
+
+func reply(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(e) // a browser that went away asks again
+	_ = json.NewEncoder(w).Encode(body) // a browser that went away asks again
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"errors"
+	"html/template"
 	"maps"
 	"net/http"
 	"slices"
@@ -17,16 +18,19 @@ import (
 // view is what a page shows. The template escapes all of it.
 type view struct {
 	Nonce, Title, Text string
-	// Next is the path that the page leads to by itself.
-	Next string
-	// Providers are the names of those that somebody may choose from, Return is the path that a login leads to, and Prompt what the
-	// provider is asked to do; empty for the page, and for what it does by itself.
+	// Next is the path that the page leads to by itself, Back where somebody begins again.
+	Next, Back string
+	// Providers are the names of those that somebody may choose from, Return is the path that a login leads to, and whoever is logged in
+	// already, and Prompt what the provider is asked to do; empty for the page, and for what it does by itself.
 	Providers      []string
 	Return, Prompt string
 	// Confirm are what the button sends back that logs out of an application, as pairs; none: there is no such button.
 	Confirm [][2]string
 	// Facts are about whoever is logged in, as pairs.
 	Facts [][2]string
+	// Open is the path that the script of the page leads to once somebody has logged in; empty: the page has no script.
+	Open       string
+	OpenScript template.JS
 }
 
 const text = `<!doctype html>
@@ -46,12 +50,20 @@ dt { font-weight: 600; }
 dd { margin: 0 0 .5rem; overflow-wrap: anywhere; }
 .action { display: inline-block; margin: .25rem .5rem .25rem 0; padding: .5rem 1rem; border: 1px solid; border-radius: .4rem; color: inherit;
   background: none; font: inherit; text-decoration: none; cursor: pointer; }
+.action:disabled { opacity: .5; }
+[hidden] { display: none; }
 </style>
 </head>
 <body>
 <main>
-<h1>{{.Title}}</h1>
-<p>{{.Text}}</p>
+<h1 id="head">{{.Title}}</h1>
+<p id="said" role="status">{{.Text}}</p>
+{{- if .Open}}
+<noscript><p>This page needs JavaScript. In a terminal: plural tui.</p></noscript>
+<button class="action" id="login" hidden>Log in</button>
+<a class="action" id="on" href="{{.Open}}" hidden>Go on</a>
+<script nonce="{{.Nonce}}">{{.OpenScript}}</script>
+{{- end}}
 {{- range .Providers}}
 <a class="action" href="/auth/login?provider={{.}}
 {{- with $.Return}}&amp;return={{.}}{{end}}{{with $.Prompt}}&amp;prompt={{.}}{{end}}">Log in with {{.}}</a>
@@ -62,6 +74,9 @@ dd { margin: 0 0 .5rem; overflow-wrap: anywhere; }
 <dt>{{index . 0}}</dt><dd>{{index . 1}}</dd>
 {{- end}}
 </dl>
+{{- with .Return}}
+<a class="action" href="{{.}}">Go on</a>
+{{- end}}
 <form method="post" action="/auth/logout"><button class="action">Log out</button></form>
 {{- else if .Confirm}}
 <form method="post" action="/oidc/logout/confirm">
@@ -71,15 +86,15 @@ dd { margin: 0 0 .5rem; overflow-wrap: anywhere; }
 <button class="action">Log out</button></form>
 {{- else if .Next}}
 <a class="action" href="{{.Next}}">Go on</a>
-{{- else if not .Providers}}
-<a class="action" href="/">Back</a>
+{{- else if .Back}}
+<a class="action" href="{{.Back}}">Back</a>
 {{- end}}
 </main>
 </body>
 </html>
 `
 
-// show answers with a page, which loads nothing and runs nothing.
+// show answers with a page, which loads nothing, and runs nothing but the script for a ticket.
 func (p *Pages) show(w http.ResponseWriter, status int, v view) {
 	v.Nonce = rand.Text()
 	var body bytes.Buffer
@@ -90,7 +105,12 @@ func (p *Pages) show(w http.ResponseWriter, status int, v view) {
 	}
 	header := w.Header()
 	header.Set("Content-Type", "text/html; charset=utf-8")
-	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'nonce-"+v.Nonce+"'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
+	policy := "default-src 'none'; style-src 'nonce-" + v.Nonce + "'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+	if v.Open != "" {
+		policy += "; script-src 'nonce-" + v.Nonce + "'; connect-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
+		header.Set("Cross-Origin-Opener-Policy", "same-origin") // whoever opened the window holds it no longer
+	}
+	header.Set("Content-Security-Policy", policy)
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Cache-Control", "no-store")
@@ -100,7 +120,7 @@ func (p *Pages) show(w http.ResponseWriter, status int, v view) {
 
 // Say answers with a page of one sentence.
 func (p *Pages) Say(w http.ResponseWriter, status int, title, text string) {
-	p.show(w, status, view{Title: title, Text: text})
+	p.show(w, status, view{Title: title, Text: text, Back: "/"})
 }
 
 // LeadTo answers with a page that leads on by itself. Unlike a redirect it makes the next request the hub's own, which brings a strict
@@ -127,9 +147,15 @@ func (p *Pages) Home(w http.ResponseWriter, r *http.Request) {
 		if _, had := r.Cookie(auth.SessionCookie); had == nil {
 			EndSession(w) // it has ended
 		}
-		v := view{Title: "Log in", Providers: slices.Sorted(maps.Keys(p.Providers()))}
-		if v.Text = "This is the hub of a fleet of Kubernetes clusters."; len(v.Providers) == 0 {
-			v.Title, v.Text = "plural", "This is the hub of a fleet of Kubernetes clusters. It has no identity provider to log in with; in a terminal: plural auth login."
+		v := view{
+			Title: "Log in", Text: "This is the hub of a fleet of Kubernetes clusters. Whoever is logged in in a terminal: plural hub open.",
+			Providers: slices.Sorted(maps.Keys(p.Providers())),
+		}
+		if len(v.Providers) == 0 {
+			v.Text = "This is the hub of a fleet of Kubernetes clusters. It has no identity provider to log in with; in a terminal: plural hub open."
+		}
+		if to := ownPath(r.URL.Query().Get("return")); to != "/" {
+			v.Return = to
 		}
 		p.show(w, http.StatusOK, v)
 		return
@@ -147,5 +173,9 @@ func (p *Pages) Home(w http.ResponseWriter, r *http.Request) {
 	if !who.Expires.IsZero() {
 		facts = append(facts, [2]string{"Until", who.Expires.UTC().Format(time.DateTime) + " UTC"})
 	}
-	p.show(w, http.StatusOK, view{Title: "You are logged in", Text: "The console of the fleet is in the terminal: plural tui.", Facts: facts})
+	v := view{Title: "You are logged in", Text: "The console of the fleet is in the terminal: plural tui.", Facts: facts}
+	if r.URL.Path == HomePath {
+		v.Return = ownPath(r.URL.Query().Get("return"))
+	}
+	p.show(w, http.StatusOK, v)
 }

@@ -14,11 +14,13 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/auth"
 	"github.com/pluralsh/plural/internal/addrlimit"
 	"github.com/pluralsh/plural/internal/httpclient"
@@ -42,6 +44,8 @@ const (
 
 // Paths of the hub.
 const (
+	// HomePath shows how to log in, or who is logged in.
+	HomePath     = "/auth/"
 	LoginPath    = "/auth/login"
 	CallbackPath = "/auth/callback"
 	LogoutPath   = "/auth/logout"
@@ -61,6 +65,12 @@ type Options struct {
 	Admit func(ctx context.Context, provider, token, nonce string) (session string, who principal.Person, err error)
 	// Person is who sends a request.
 	Person func(*http.Request) (principal.Person, error)
+	// Current is what has become of somebody who was found before, and Open a session for them. Errors may be a *principal.Rejected.
+	Current func(principal.Person) (principal.Person, error)
+	Open    func(ctx context.Context, before principal.Person) (session string, who principal.Person, err error)
+	// Spend notes on all replicas that a ticket was used, by its ID, and says whether that is the first time. An error says that nobody can
+	// tell.
+	Spend func(ctx context.Context, id string) (first bool, err error)
 	// Record writes down who is let in, before they are.
 	Record func(r *http.Request, who *principal.Person) error
 	// Keys seal what a login remembers.
@@ -89,10 +99,12 @@ func New(o Options) *Pages {
 
 // Routes adds the paths to mux.
 func (p *Pages) Routes(mux *http.ServeMux) {
-	mux.HandleFunc("GET /auth/{$}", p.Home)
+	mux.HandleFunc("GET "+HomePath+"{$}", p.Home)
 	mux.HandleFunc("GET "+LoginPath, p.login)
 	mux.HandleFunc("GET "+CallbackPath, p.callback)
 	mux.HandleFunc("POST "+LogoutPath, p.logout)
+	mux.HandleFunc("GET "+v1.OpenPath, p.askToLogIn)
+	mux.HandleFunc("POST "+v1.OpenPath, p.open)
 }
 
 // remembered is what a login keeps until it ends.
@@ -201,9 +213,7 @@ func (p *Pages) callback(w http.ResponseWriter, r *http.Request) {
 		p.Say(w, http.StatusServiceUnavailable, "This cannot be written down now, so nobody is let in", "Try again in a minute.")
 		return
 	}
-	http.SetCookie(w, &http.Cookie{
-		Name: auth.SessionCookie, Value: session, Path: "/", Expires: who.Expires, Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode,
-	})
+	beginSession(w, session, who.Expires)
 	p.LeadTo(w, began.Return) // a redirect would still be a request from the provider's page, which brings no strict cookie
 }
 
@@ -240,7 +250,14 @@ func (p *Pages) refuse(w http.ResponseWriter, provider string, err error) {
 // logout ends what this browser has of the session.
 func (p *Pages) logout(w http.ResponseWriter, _ *http.Request) {
 	EndSession(w)
-	p.LeadTo(w, "/")
+	p.LeadTo(w, HomePath)
+}
+
+// beginSession has a browser keep a session, for this host alone.
+func beginSession(w http.ResponseWriter, session string, until time.Time) {
+	http.SetCookie(w, &http.Cookie{
+		Name: auth.SessionCookie, Value: session, Path: "/", Expires: until, Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	})
 }
 
 // EndSession has a browser forget the session.
@@ -277,8 +294,12 @@ func clearCookie(w http.ResponseWriter, name string, site http.SameSite) {
 // ownPath is a path of the hub's page, and no other place.
 func ownPath(written string) string {
 	u, err := url.Parse(written)
-	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || len(written) > maxReturn || !strings.HasPrefix(written, "/") ||
-		strings.HasPrefix(written, "//") || strings.ContainsAny(written, "\\\t\r\n") || strings.HasPrefix(u.Path, "/auth/") || strings.HasPrefix(u.Path, "/k8s/") {
+	if err != nil {
+		return "/"
+	}
+	clean := path.Clean(u.Path) + "/" // as browsers read it
+	if u.Scheme != "" || u.Host != "" || u.User != nil || len(written) > maxReturn || !strings.HasPrefix(written, "/") ||
+		strings.HasPrefix(written, "//") || strings.ContainsAny(written, "\\\t\r\n") || strings.HasPrefix(clean, HomePath) || strings.HasPrefix(clean, "/k8s/") {
 		return "/"
 	}
 	return written

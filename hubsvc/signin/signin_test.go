@@ -99,7 +99,7 @@ func TestAnotherSiteLogsNobodyOut(t *testing.T) {
 
 func TestASessionIsNotForgottenWhileItCannotBeTold(t *testing.T) {
 	h, _, _ := hub(t, principal.Person{}, &principal.Rejected{Message: "the hub cannot reach the keys of sessions now", Later: true})
-	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r := httptest.NewRequest(http.MethodGet, "/auth/", nil)
 	r.AddCookie(&http.Cookie{Name: auth.SessionCookie, Value: "good"})
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
@@ -114,7 +114,7 @@ func TestWhatOthersChooseIsEscapedOnPages(t *testing.T) {
 		Name: "corp:" + evil, Groups: []string{evil}, Session: &principal.Session{Provider: evil, Subject: evil, Shown: evil},
 	}, nil)
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/auth/", http.NoBody))
 	if text := w.Body.String(); strings.Contains(text, "<script>") || strings.Contains(text, "<img") || !strings.Contains(text, "&lt;script&gt;") {
 		t.Error(text)
 	}
@@ -183,5 +183,47 @@ func TestALoginLeadsToNoPathThatIsTooLong(t *testing.T) {
 		if len(cookies[0].String()) > 4096 {
 			t.Errorf("a browser keeps no cookie of %d bytes", len(cookies[0].String()))
 		}
+	}
+}
+
+func TestTheSignedOutPageLeadsBackToWhereSomebodyWanted(t *testing.T) {
+	h, _, _ := hub(t, principal.Person{}, errors.New("nobody"))
+	get := func(h http.Handler, path string) string {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+		if w.Code != http.StatusOK {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+		return w.Body.String()
+	}
+	for path, want := range map[string]string{
+		"/auth/":                          `href="/auth/login?provider=corp">`,
+		"/auth/?return=/services%3Fa%3D1": `href="/auth/login?provider=corp&amp;return=%2fservices%3fa%3d1">`,
+		"/auth/?return=https://evil":      `href="/auth/login?provider=corp">`,
+		"/auth/?return=/auth/logout":      `href="/auth/login?provider=corp">`,
+		"/auth/?return=/x/../auth/open":   `href="/auth/login?provider=corp">`,
+		"/auth/?return=/x/%252e%252e/k8s": `href="/auth/login?provider=corp">`,
+	} {
+		if text := get(h, path); !strings.Contains(text, want) || !strings.Contains(text, "plural hub open") {
+			t.Errorf("%s: %s", path, text)
+		}
+	}
+	h, _, _ = hub(t, principal.Person{Name: "ada"}, nil)
+	if text := get(h, "/auth/?return=/services"); !strings.Contains(text, `href="/services">Go on`) || strings.Contains(text, "/auth/login") {
+		t.Error(text)
+	}
+	pages := signin.New(signin.Options{
+		Providers: func() map[string]fleet.ProviderSpec { return nil }, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Person: func(*http.Request) (principal.Person, error) { return principal.Person{}, errors.New("nobody") },
+	})
+	mux := http.NewServeMux()
+	pages.Routes(mux)
+	if text := get(mux, "/auth/"); !strings.Contains(text, "no identity provider") || !strings.Contains(text, "plural hub open") || strings.Contains(text, "href") {
+		t.Error(text)
+	}
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/auth/logout", http.NoBody))
+	if !strings.Contains(w.Body.String(), `content="0;url=/auth/"`) {
+		t.Error(w.Body)
 	}
 }

@@ -104,6 +104,9 @@ type Follower struct {
 	at    uint64
 	lost  bool
 	kinds map[v1.ChangeKind]bool
+	// only are the rows of which changes are told, by cluster and service; a row that has one name has it as its service, a cluster too.
+	// Nil: of all.
+	only map[rowID]struct{}
 
 	deployments filter.Filter[cell]
 	clusters    filter.Filter[line]
@@ -136,7 +139,43 @@ func (v *View) Follow(since string, kinds []v1.ChangeKind, filters func(v1.Chang
 	return f, nil
 }
 
+// rowID names a row: a deployment by both.
+type rowID struct{ cluster, service string }
+
+// Only has a follower be told of changes of these rows alone, from its next step on: CLUSTER/SERVICE of deployments, and the names of
+// others. Figures and events are told as before. Whatever else changes costs it a look into a map.
+func (f *Follower) Only(items []string) {
+	f.only = make(map[rowID]struct{}, len(items))
+	for _, item := range items {
+		id := rowID{service: item}
+		if cluster, service, both := strings.Cut(item, "/"); both {
+			id = rowID{cluster, service}
+		}
+		f.only[id] = struct{}{}
+	}
+}
+
 func (f *Follower) wants(kind v1.ChangeKind) bool { return len(f.kinds) == 0 || f.kinds[kind] }
+
+// picks says whether a change is of a row that is followed. It computes nothing of the row.
+func (f *Follower) picks(ch *change) bool {
+	if f.only == nil {
+		return true
+	}
+	var id rowID
+	switch ch.kind {
+	case v1.ChangedDeployments:
+		id = rowID{ch.cluster, ch.service}
+	case v1.ChangedClusters:
+		id = rowID{service: ch.cluster}
+	case v1.ChangedServices, v1.ChangedSources, v1.ChangedUpgrades:
+		id = rowID{service: ch.service}
+	case v1.ChangedSummary, v1.Happened, v1.Reset:
+		return true
+	}
+	_, ok := f.only[id]
+	return ok
+}
 
 func (f *Follower) parse(filters func(v1.ChangeKind) string) (err error) {
 	read := func(kind v1.ChangeKind, into func(string) error) {
@@ -180,10 +219,10 @@ func (f *Follower) Next() (parts []v1.StreamEvent, token string) {
 	end := min(c.last, f.at+maxStep)
 	seen := make(map[change]bool)
 	for number := f.at + 1; number <= end; number++ {
-		ch := c.ring[(number-1)%keptChanges]
-		if f.wants(ch.kind) && !seen[ch] {
-			seen[ch] = true
-			s.todo = append(s.todo, f.view.current(number, ch, now))
+		ch := &c.ring[(number-1)%keptChanges]
+		if f.wants(ch.kind) && f.picks(ch) && !seen[*ch] {
+			seen[*ch] = true
+			s.todo = append(s.todo, f.view.current(number, *ch, now))
 		}
 	}
 	if seen[change{kind: v1.ChangedSummary}] {

@@ -22,20 +22,22 @@ type Person struct {
 	Credential string
 	// Expires is when the credential does; zero means never.
 	Expires time.Time
-	// Session is of whoever logged in with a token from elsewhere; nil: a token of the fleet's was shown.
+	// Session is of whoever logged in with a token from elsewhere, or to the page; nil: a token of the fleet's was shown.
 	Session *Session
 }
 
-// Session is what is known of a login with a token from elsewhere. Whoever is logged in carries it, signed by the hub, which keeps
+// Session is what is known of a login with a token from elsewhere, or of one to the page. Whoever is logged in carries it, signed by the hub, which keeps
 // nothing of it.
 type Session struct {
 	// ID is random.
 	ID string `json:"id"`
-	// Provider or Federation names what let them in, and Trust is a digest of what the fleet said of that then.
+	// Provider or Federation names what let them in, and Trust is a digest of what the fleet said of that then. Token is the Credential of
+	// whoever logged in to the page with a token of the fleet's, or with the hub's own; then there is neither.
 	Provider   string `json:"prv,omitempty"`
 	Federation string `json:"fed,omitempty"`
+	Token      string `json:"tok,omitempty"`
 	Trust      string `json:"trt"`
-	// User is the fleet's whose account it was then; empty: nobody's.
+	// User is the fleet's whose account or token it was then; empty: nobody's.
 	User string `json:"usr,omitempty"`
 	// Subject is whom the token was about, Shown what that is called, Groups those that the fleet knew then.
 	Subject string   `json:"sub"`
@@ -49,9 +51,15 @@ type Session struct {
 	Expires int64 `json:"exp"`
 }
 
+// ThroughToken is how people log in to the page who have a token.
+const ThroughToken = "token"
+
 // Through says what let the person in, such as provider/corp.
 func (s *Session) Through() string {
-	if s.Federation != "" {
+	switch {
+	case s.Token != "":
+		return ThroughToken
+	case s.Federation != "":
 		return "federation/" + s.Federation
 	}
 	return "provider/" + s.Provider

@@ -51,6 +51,7 @@ func TestLogin(t *testing.T) {
 	part("a person on the page", onPage)
 	part("somebody who attacks the page", pageAttacks)
 	part("a person in Chromium", byChromium)
+	part("a person who opens the page from the terminal", byTicket)
 	part("an application", ofApplications)
 	part("a cluster's own API server", ofAPIServers)
 	part("a stream that is open ends when its login is ended in git", ended)

@@ -115,7 +115,7 @@ func consoleOf(t *testing.T, v *view.View) (*model.Fleet, *client.Client) {
 	hubapi.New(hubapi.Options{
 		View: v, Sources: v.Sources, Now: time.Now,
 		Allow: func(*http.Request, string) (principal.Person, error) { return principal.Person{Name: "ann"}, nil },
-		Follow: func(since string, kinds []v1.ChangeKind, filters func(v1.ChangeKind) string) (hubapi.Follower, error) {
+		Follow: func(since string, kinds []v1.ChangeKind, _ []string, filters func(v1.ChangeKind) string) (hubapi.Follower, error) {
 			return v.Follow(since, kinds, filters)
 		},
 	}).Routes(mux)

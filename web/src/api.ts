@@ -1,11 +1,11 @@
 // What the hub is asked: /v1, with the browser's own session.
 
 import { signal } from "@preact/signals";
-import type { Error as Told, Me } from "./v1";
+import type { Error as Told, Me, Problem } from "./v1";
 
 /** An answer that says no: what the hub says, and what to do about it. */
 export class Refusal extends Error {
-  constructor(readonly status: number, message: string, readonly fix: string = "") {
+  constructor(readonly status: number, message: string, readonly fix: string = "", readonly problems: Problem[] = []) {
     super(message);
   }
 }
@@ -93,7 +93,7 @@ export async function sent(to: string, init: RequestInit, signal?: AbortSignal, 
   } catch {
     // A proxy before the hub has words of its own.
   }
-  throw new Refusal(response.status, told.message ?? `the hub answers ${response.status}`, told.fix);
+  throw new Refusal(response.status, told.message ?? `the hub answers ${response.status}`, told.fix, told.problems);
 }
 
 /** Whether whoever is logged in may do a verb to the fleet. */

@@ -53,12 +53,16 @@ async function run(): Promise<void> {
   const controller = (open = new AbortController());
   const subscription = wanted;
   try {
-    const response = await sent(address("/v1/stream", {
-      kind: ["summary", ...(subscription?.kinds ?? [])], item: subscription?.items, filter: subscription?.filter, since: subscription?.since,
-    }), { headers: { Accept: "text/event-stream" }, cache: "no-store" }, controller.signal, 0);
     if (tries > 0) get<Summary>("/v1/summary").then((now) => (summary.value = now), () => undefined);
-    tries = 0;
-    await read(response, controller, subscription);
+    const to = address("/v1/stream", {
+      kind: ["summary", ...(subscription?.kinds ?? [])], item: subscription?.items, filter: subscription?.filter, since: subscription?.since,
+    });
+    await listen(to, controller, (event, data, id) => {
+      tries = 0;
+      heard.value = Date.now();
+      if (id && subscription) subscription.since = id;
+      if (data) take(event, data, subscription);
+    });
   } catch (problem) {
     if (controller.signal.aborted && controller.signal.reason !== silent) return;
     if (problem instanceof Refusal && problem.status === 400) return; // a filter that is being typed
@@ -72,21 +76,22 @@ async function run(): Promise<void> {
 
 const silent = new DOMException("nothing was heard", "TimeoutError");
 
-async function read(response: Response, controller: AbortController, to: Subscription | undefined): Promise<void> {
+/** Server-sent events from a path, until the signal ends them or the hub does. It rejects as sent() does, and when nothing is heard for long. */
+export async function listen(to: string, controller: AbortController, on: (event: string, data: string, id: string) => void): Promise<void> {
+  const response = await sent(to, { headers: { Accept: "text/event-stream" }, cache: "no-store" }, controller.signal, 0);
   const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
     const deadline = setTimeout(() => controller.abort(silent), silence);
     const { value, done } = await reader.read().finally(() => clearTimeout(deadline));
     if (done) return;
-    heard.value = Date.now();
     awaySince.value = undefined;
     const blocks = (rest + value).split("\n\n");
     rest = blocks.pop()!;
+    if (blocks.length === 0) on("", "", ""); // a part of one: the hub lives
     for (const block of blocks) {
       const { event, data, id } = parsed(block);
-      if (id && to) to.since = id;
-      if (data) take(event, data, to);
+      on(event, data, id);
     }
   }
 }

@@ -1,9 +1,10 @@
 // Pieces that several pages show.
 
 import { signal } from "@preact/signals";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { ComponentChild, ComponentChildren } from "preact";
 import { Refusal, get, type Query } from "./api";
+import { provide, say, type Command } from "./commands";
 import { summary } from "./live";
 import { age, plain, short, webAddress } from "./text";
 import type { Commit, ObjectHealth, Phase, Problem, TestOutcome, UpgradeState } from "./v1";
@@ -76,6 +77,7 @@ export function Refused({ problem }: { problem: Refusal }) {
       <strong>{title}</strong>
       <p><Text of={problem.message} /></p>
       {problem.fix ? <p class="fix">→ <Text of={problem.fix} /></p> : null}
+      <Problems of={problem.problems} />
     </div>
   );
 }
@@ -85,7 +87,7 @@ export function Facts({ of }: { of: [string, ComponentChild][] }) {
   return (
     <dl class="facts">
       {of.filter(([, value]) => value !== undefined && value !== "" && value !== null && value !== false).map(([name, value]) => (
-        <div key={name}><dt>{name}</dt><dd>{value}</dd></div>
+        <div key={name}><dt>{plain(name, 100)}</dt><dd>{typeof value === "string" ? plain(value) : value}</dd></div>
       ))}
     </dl>
   );
@@ -153,4 +155,34 @@ export function Loaded<T>({ read, children }: { read: Read<T>; children: (body: 
   if (read.body !== undefined) return <>{children(read.body)}</>;
   if (read.problem) return <Refused problem={read.problem} />;
   return <p class="dim" aria-busy="true">Loading…</p>;
+}
+
+/** Names of views of one thing, of which one is shown. */
+export function Tabs({ names, now, base }: { names: [tab: string, title: string][]; now: string; base: string }) {
+  return (
+    <nav class="tabs" aria-label="Views">
+      {names.map(([tab, title]) => (
+        <a key={tab} href={base + (tab ? "?tab=" + tab : "")} aria-current={tab === now ? "page" : undefined}>{title}</a>
+      ))}
+    </nav>
+  );
+}
+
+/** What can be done, as buttons: the same commands as by key. */
+export function Actions({ of }: { of: Command[] }) {
+  return (
+    <div class="actions">
+      {of.map((command) => (
+        <button type="button" key={command.title} aria-disabled={command.off ? "true" : undefined} title={command.off ?? command.cli}
+          onClick={() => (command.off ? say(command.off) : command.run())}>{command.title}{command.key ? <> <kbd>{command.key}</kbd></> : null}</button>
+      ))}
+    </div>
+  );
+}
+
+/** Have commands by key and palette for as long as what calls this is shown. */
+export function useCommands(all: Command[]): void {
+  const latest = useRef(all);
+  latest.current = all;
+  useEffect(() => provide(() => latest.current), []);
 }

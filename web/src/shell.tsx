@@ -2,7 +2,6 @@
 
 import { Component, type ComponentChildren } from "preact";
 import { useEffect, useErrorBoundary } from "preact/hooks";
-import { useSignal } from "@preact/signals";
 import { awaySince, loggedOut, me } from "./api";
 import { commands, dialog, notice, provide, type Command } from "./commands";
 import { heard, summary } from "./live";
@@ -164,15 +163,4 @@ class Front extends Component<{ children: ComponentChildren }> {
       </dialog>
     );
   }
-}
-
-/** Something that is shown when it is asked for. */
-export function Unfold({ title, children }: { title: string; children: ComponentChildren }) {
-  const open = useSignal(false);
-  return (
-    <details open={open.value} onToggle={(event) => (open.value = event.currentTarget.open)}>
-      <summary>{title}</summary>
-      {open.value ? children : null}
-    </details>
-  );
 }

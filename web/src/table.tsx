@@ -38,6 +38,8 @@ const tallest = 15_000_000;
 
 const widths = { name: "minmax(6rem, 1.4fr)", phase: "8rem", number: "5.5rem", minor: "minmax(4rem, 1fr)", wide: "minmax(6rem, 2.4fr)" };
 
+const slim = { ...widths, name: "minmax(0, 1.4fr)", phase: "7rem", number: "3rem" };
+
 // Where the page is narrow, what says least is left out: it is on the row's own page.
 const small = matchMedia("(max-width: 720px)");
 const narrow = signal(small.matches);
@@ -46,7 +48,7 @@ small.addEventListener("change", () => (narrow.value = small.matches));
 export function Table<T>(props: Props<T>) {
   const { rows } = props;
   const columns = narrow.value ? props.columns.filter((column) => column.kind !== "minor" && column.kind !== "wide") : props.columns;
-  const template = { gridTemplateColumns: columns.map((column) => widths[column.kind ?? "name"]).join(" ") };
+  const template = { gridTemplateColumns: columns.map((column) => (narrow.value ? slim : widths)[column.kind ?? "name"]).join(" ") };
   const box = useRef<HTMLDivElement>(null);
   const top = useSignal(0);
   const height = useSignal(600);

@@ -409,6 +409,12 @@ export interface ObjectRef {
   version?: string;
 }
 
+export interface PageTicket {
+  expires: string;
+  path: string;
+  ticket: string;
+}
+
 export type Phase = "healthy" | "removing" | "progressing" | "pending" | "unregistered" | "held" | "stale" | "degraded" | "failed";
 
 export interface Problem {

@@ -1,0 +1,105 @@
+// The commits that made the fleet, or a service, what it is.
+
+import { useState } from "preact/hooks";
+import { below, get } from "../api";
+import { propose } from "../act";
+import { say } from "../commands";
+import { Actions, Ago, Facts, Loaded, Out, Problems, Text, useRead } from "../parts";
+import { adjust, at, given } from "../route";
+import { fileAddress, line, short } from "../text";
+import type { Revision, RevisionList, Source } from "../v1";
+import { no } from "./deployment";
+
+const colours: Record<string, string> = { current: "healthy", refused: "failed", waiting: "pending" };
+
+const words: Record<string, string> = { current: "✓ served", superseded: "· served before", refused: "✗ refused", waiting: "○ waits" };
+
+function Outcome({ of }: { of: Revision }) {
+  const result = of.refusal ? "refused" : of.result ?? "";
+  return <span class={"health " + (colours[result] ?? "")}>{words[result] ?? ""}</span>;
+}
+
+/** Commits, the newest first. */
+export function Revisions({ service, filter = "" }: { service?: string; filter?: string }) {
+  const path = service ? below("/v1/services", service, "history") : "/v1/history";
+  const read = useRead<RevisionList>(path, { limit: 50, filter });
+  const [older, setOlder] = useState<{ of: string; items: Revision[]; next: string | undefined }>({ of: "", items: [], next: undefined });
+  const key = path + filter;
+  const more = older.of === key ? older : { of: key, items: [] as Revision[], next: read.body?.next };
+  return (
+    <Loaded read={read}>{(body) => (
+      <>
+        {body.items.length === 0 ? <p class="dim">There is no such commit.</p> : null}
+        <div class="scroll"><table class="plain">
+          <thead><tr><th>Commit</th><th>Ago</th><th>Subject</th><th>Author</th><th>Result</th></tr></thead>
+          <tbody>
+            {[...body.items, ...more.items].map((revision) => (
+              <tr key={revision.id}>
+                <td><a class="id" href={"/history/" + revision.id}>{short(revision.id)}</a></td><td><Ago time={revision.time} /></td>
+                <td><Text of={revision.subject} most={200} />{revision.revertedBy ? <span class="dim"> (taken back by {short(revision.revertedBy)})</span> : null}</td>
+                <td><Text of={revision.author} most={80} /></td><td><Outcome of={revision} /></td>
+              </tr>
+            ))}
+          </tbody>
+        </table></div>
+        {more.next ? <button type="button" onClick={async () => {
+          try {
+            const page = await get<RevisionList>(path, { limit: 50, filter, continue: more.next });
+            setOlder({ of: key, items: [...more.items, ...page.items], next: page.next });
+          } catch (problem) {
+            say(String(problem));
+          }
+        }}>Older</button> : null}
+      </>
+    )}</Loaded>
+  );
+}
+
+export function History() {
+  const filter = given("filter");
+  return (
+    <div class="page">
+      <h1>History</h1>
+      <p class="tools"><input type="search" aria-label="Filter" placeholder="filter: words, author:ada, file:services/web.yaml, result:refused" value={filter}
+        onInput={(event) => adjust({ filter: event.currentTarget.value })} /></p>
+      <Revisions filter={filter} />
+    </div>
+  );
+}
+
+/** One commit. */
+export function Commit({ id }: { id: string }) {
+  const read = useRead<Revision>(below("/v1/history", id));
+  const own = useRead<Source>("/v1/sources/_");
+  void at.value;
+  return (
+    <div class="page">
+      <h1>Commit <code>{short(id)}</code></h1>
+      <Loaded read={read}>{(body) => (
+        <>
+          <Actions of={[{
+            key: "z", title: "Take it back", off: body.revertedBy ? "It was taken back by " + short(body.revertedBy) + "." : no("edit"), cli: line("undo", short(body.id)),
+            run: () => propose({
+              title: "Take back " + short(body.id), says: `A new commit does the opposite of “${body.subject ?? ""}”.`, path: below("/v1/history", body.id, "undo"), body: {},
+              cli: line("undo", short(body.id)),
+            }),
+          }]} />
+          <p><Text of={body.subject} /></p>
+          <Facts of={[
+            ["Id", <code>{body.id}</code>], ["Author", <Text of={body.author + (body.email ? ` <${body.email}>` : "")} />], ["When", <><Ago time={body.time} /> ago</>],
+            ["Result", <Outcome of={body} />], ["Merge", body.merge ? "yes" : ""],
+            ["Takes back", body.reverts ? <a class="id" href={"/history/" + body.reverts}>{short(body.reverts)}</a> : ""],
+            ["Taken back by", body.revertedBy ? <a class="id" href={"/history/" + body.revertedBy}>{short(body.revertedBy)}</a> : ""],
+          ]} />
+          {body.refusal ? <Problems of={[body.refusal]} /> : null}
+          <h2>Files</h2>
+          <ul class="names">
+            {body.files?.map((file) => <li key={file}><Out to={fileAddress(own.body?.url ?? "", body.id, file)}><code><Text of={file} /></code></Out></li>)}
+          </ul>
+          {body.leftOut ? <p class="dim">and {body.leftOut} more</p> : null}
+          {body.incomplete ? <p class="dim">It changed more than the hub compares.</p> : null}
+        </>
+      )}</Loaded>
+    </div>
+  );
+}

@@ -1,0 +1,40 @@
+// Whoever is logged in: what they may do, their logins and their tokens.
+
+import { me } from "../api";
+import { propose } from "../act";
+import { Actions, Ago, Facts, Loaded, Text, useRead } from "../parts";
+import { line } from "../text";
+import type { MyTokenList } from "../v1";
+
+export function MePage() {
+  const tokens = useRead<MyTokenList>("/v1/me/tokens");
+  const who = me.value;
+  const cli = line("auth", "end", who?.name ?? "");
+  return (
+    <div class="page">
+      <h1>My account</h1>
+      {who ? (
+        <Facts of={[
+          ["User", who.name], ["Shown as", who.login?.shown], ["Through", who.login?.through], ["Groups", who.groups.join(", ")],
+          ["May, in all of the fleet", who.verbs.join(", ") || "nothing"], ["Logged in until", who.expires ? new Date(who.expires).toLocaleString() : ""],
+        ]} />
+      ) : null}
+      <form method="post" action="/auth/logout" class="actions"><button type="submit">Log out here</button></form>
+      <Actions of={[{
+        title: "Log out everywhere", cli,
+        run: () => propose({ title: "Log out everywhere", says: "All logins of this user end, in browsers and terminals; tokens stay.", path: "/v1/me/logout-everywhere", body: {}, cli }),
+      }]} />
+      <h2>My tokens</h2>
+      <Loaded read={tokens}>{(body) => (
+        body.items.length === 0 ? <p class="dim">None. <code>plural auth token create</code> makes one.</p> : (
+          <div class="scroll"><table class="plain">
+            <thead><tr><th>Token</th><th>Made</th><th>Until</th></tr></thead>
+            <tbody>{body.items.map((token) => (
+              <tr key={token.id}><td><Text of={token.name || token.id} /></td><td><Ago time={token.created} /></td><td>{token.expires ? new Date(token.expires).toLocaleDateString() : "for ever"}</td></tr>
+            ))}</tbody>
+          </table></div>
+        )
+      )}</Loaded>
+    </div>
+  );
+}
