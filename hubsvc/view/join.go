@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"hash/maphash"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -237,6 +238,23 @@ func (e *entry) row(service string) *row {
 		}
 	}
 	return nil
+}
+
+// inOrder are the rows by service: those that are asked for and those that are left over, which are few, are each in that order.
+func (e *entry) inOrder() iter.Seq[*row] {
+	return func(yield func(*row) bool) {
+		asked, left := e.rows[:e.asked], e.rows[e.asked:]
+		for len(asked)+len(left) > 0 {
+			from := &asked
+			if len(asked) == 0 || len(left) > 0 && left[0].service() < asked[0].service() {
+				from = &left
+			}
+			if !yield(&(*from)[0]) {
+				return
+			}
+			*from = (*from)[1:]
+		}
+	}
 }
 
 func (e *entry) all() []cell {

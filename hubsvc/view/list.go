@@ -68,8 +68,8 @@ func (v *View) Deployments(q paging.Query) (*v1.List[v1.Deployment], error) {
 	entries, since, _ := v.sight()
 	rows := func(yield func(cell) bool) {
 		for _, e := range entries {
-			for i := range e.rows {
-				if !yield(cell{e, &e.rows[i]}) {
+			for r := range e.inOrder() {
+				if !yield(cell{e, r}) {
 					return
 				}
 			}
@@ -190,7 +190,7 @@ func cellTable() paging.Table[cell] {
 			"objects":   {Number: func(c cell) int64 { objects, _ := c.row.objects(); return objects }},
 			"ready":     {Number: func(c cell) int64 { _, ready := c.row.objects(); return ready }},
 		},
-		ID: []string{"cluster", "service"},
+		ID: []string{"cluster", "service"}, Ordered: true,
 	}
 }
 
@@ -227,7 +227,7 @@ func clusterTable() paging.Table[line] {
 			"agent":      {Text: func(l line) string { _, agent := l.versions(); return agent }},
 			"reported":   {Number: func(l line) int64 { return l.at.view.receivedOf(l.entry) }},
 		},
-		ID: []string{"name"},
+		ID: []string{"name"}, Ordered: true,
 	}
 }
 

@@ -91,6 +91,8 @@ type Table[T any] struct {
 	// ID are the columns that no two items have the same values of. Every order ends with them, the list's own is by them
 	// alone.
 	ID []string
+	// Ordered promises that items are added in the list's own order: then a page of it needs no comparing.
+	Ordered bool
 }
 
 // Column is what items are sorted by: exactly one of the two is set.
@@ -119,9 +121,8 @@ func (k *key[T]) compare(a, b T) int {
 	return c
 }
 
-// order reads a query's sort.
-func (t Table[T]) order(sort string) ([]key[T], error) {
-	var keys []key[T]
+// order reads a query's sort. The first keys, as many as asked, are those that it names.
+func (t Table[T]) order(sort string) (keys []key[T], asked int, err error) {
 	add := func(name string, down bool) bool {
 		column, ok := t.Columns[name]
 		if ok && !slices.ContainsFunc(keys, func(k key[T]) bool { return k.name == name }) {
@@ -135,14 +136,15 @@ func (t Table[T]) order(sort string) ([]key[T], error) {
 		}
 		name, down := strings.CutPrefix(strings.TrimSpace(part), "-")
 		if !add(name, down) || len(keys) > maxSort {
-			return nil, &Error{
+			return nil, 0, &Error{
 				fmt.Sprintf("sort %.40q: there is no column %.40q", sort, name),
 				"the columns are " + strings.Join(slices.Sorted(maps.Keys(t.Columns)), ", "),
 			}
 		}
 	}
+	asked = len(keys)
 	for _, name := range t.ID {
 		add(name, false)
 	}
-	return keys, nil
+	return keys, asked, nil
 }

@@ -97,6 +97,47 @@ func TestPagesTogetherAreTheSortedList(t *testing.T) {
 	})
 }
 
+func TestPagesOfWhatComesInOrderAreTheSameAtAnyOffset(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var rows []row
+		for i := range rapid.IntRange(0, 80).Draw(t, "rows") {
+			rows = append(rows, row{fmt.Sprintf("r%02d", i), rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "kind"), rapid.Int64Range(-2, 2).Draw(t, "size")})
+		}
+		q := paging.Query{
+			Sort:  rapid.SampledFrom([]string{"", "name", "-name", "kind", "-kind,size", "size,-kind,-name", "-size"}).Draw(t, "sort"),
+			Limit: rapid.IntRange(1, 20).Draw(t, "limit"), Offset: rapid.IntRange(0, 90).Draw(t, "offset"),
+		}
+		ordered := table
+		ordered.Ordered = true
+		read := func(table paging.Table[row], q paging.Query, rows []row) ([]row, string) {
+			p, err := table.Start(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range rows {
+				p.Add(r)
+			}
+			return p.Items(one)
+		}
+		all, _ := read(table, paging.Query{Sort: q.Sort, Limit: 100}, rows)
+		want := all[min(q.Offset, len(all)):min(q.Offset+q.Limit, len(all))]
+		shuffled := slices.Clone(rows)
+		rand.Shuffle(len(rows), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		got, next := read(ordered, q, rows)
+		other, then := read(table, q, shuffled)
+		if !slices.Equal(got, want) || !slices.Equal(other, want) || next != then || (next != "") != (len(want) > 0 && q.Offset+q.Limit < len(all)) {
+			t.Fatalf("want %v, in order %v, next %q, in no order %v, next %q", want, got, next, other, then)
+		}
+		if next == "" {
+			return
+		}
+		got, _ = read(ordered, paging.Query{Sort: q.Sort, Limit: q.Limit, Continue: next}, rows)
+		if want = all[q.Offset+q.Limit : min(q.Offset+2*q.Limit, len(all))]; !slices.Equal(got, want) {
+			t.Fatalf("the page after is %v, want %v", got, want)
+		}
+	})
+}
+
 func TestListGoesOnWhereItWasWhileItemsComeAndGo(t *testing.T) {
 	var rows []row
 	for i := range 20 {

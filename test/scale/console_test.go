@@ -80,6 +80,7 @@ func varied() view.Options {
 			reports[name] = r
 		}
 	}
+	slices.SortFunc(d.Fleet.Clusters, func(a, b fleet.Cluster) int { return strings.Compare(a.Metadata.Name, b.Metadata.Name) })
 	return view.Options{
 		Desired: func() *view.Desired { return d }, Now: time.Now, StaleAfter: time.Hour,
 		Sources: func() []v1.Source {
