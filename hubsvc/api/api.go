@@ -318,7 +318,7 @@ func reply(w http.ResponseWriter, code int, body any) {
 	if err != nil {
 		code, text = http.StatusInternalServerError, []byte(`{"message": "the hub cannot write its answer"}`)
 	}
-	say(w, code, text)
+	say(w, code, append(text, '\n'))
 }
 
 func say(w http.ResponseWriter, code int, text []byte) {
@@ -326,5 +326,5 @@ func say(w http.ResponseWriter, code int, text []byte) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
-	_, _ = w.Write(append(text, '\n')) // a reader that went away asks again
+	_, _ = w.Write(text) // a reader that went away asks again
 }

@@ -34,7 +34,7 @@ func replyList[T any](w http.ResponseWriter, r *http.Request, page *v1.List[T]) 
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	say(w, http.StatusOK, text)
+	say(w, http.StatusOK, packed(w, r, append(text, '\n')))
 }
 
 // matches says whether a reader has what a tag stands for. Tags are compared weakly (RFC 9110, section 8.8.3.2).
