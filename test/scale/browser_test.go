@@ -10,12 +10,17 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/pluralsh/plural/test/support/needs"
 )
+
+// pagePatience is how long a page may take to show something.
+const pagePatience = 30 * time.Second
 
 // watcher is what notes in a page when something is painted.
 //
@@ -104,7 +109,9 @@ func (t *tab) open(path string) float64 {
 // eval is what an expression, or the promise that it gives, comes to.
 func eval[T any](t *tab, expression string) T {
 	t.t.Helper()
-	value, err := chromedp.Run(t.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	ctx, cancel := context.WithTimeout(t.ctx, pagePatience)
+	defer cancel()
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	if err != nil {
 		text, _ := chromedp.Run(t.ctx, chromedp.Evaluate[string]("location.href + ': ' + document.body.innerText.slice(0, 1000)"))
 		t.t.Fatalf("%s: %v at %s", expression, err, text)
@@ -114,12 +121,26 @@ func eval[T any](t *tab, expression string) T {
 
 func (t *tab) number(expression string) float64 { return eval[float64](t, expression) }
 
+// press presses a key as a keyboard does: a page that takes a key keeps it from what has the focus.
+func (t *tab) press(key string) {
+	t.t.Helper()
+	steps := kb.Encode([]rune(key)[0])
+	down, up := *steps[0], *steps[len(steps)-1]
+	if len(steps) == 3 { // with the character that it types
+		down.Text, down.UnmodifiedText = steps[1].Text, steps[1].UnmodifiedText
+	} else if down.Type == input.DispatchKeyEventTypeKeyDown {
+		down.Type = input.DispatchKeyEventTypeRawKeyDown
+	}
+	must(t, input.DispatchKeyEvent, down)
+	must(t, input.DispatchKeyEvent, up)
+}
+
 // keys presses keys one after another, each when what the one before has done is painted, and gives what each took in milliseconds.
 func (t *tab) keys(keys ...string) []float64 {
 	t.t.Helper()
 	var took []float64
 	for i, key := range keys {
-		t.must(chromedp.Do(t.ctx, chromedp.KeyEvent(key)))
+		t.press(key)
 		took = append(took, t.number("watched.key"))
 		<-time.After(time.Duration(i%7) * 3 * time.Millisecond) // hands do not keep step with frames
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/heapprofiler"
 	"github.com/chromedp/cdproto/runtime"
-	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
 
@@ -93,17 +92,17 @@ func BenchmarkPage(b *testing.B) {
 // filters types filters key by key, and takes them back, and gives what passes from a key until the rows that the hub picked are painted.
 func (t *tab) filters() float64 {
 	t.t.Helper()
-	t.must(chromedp.Do(t.ctx, chromedp.KeyEvent("/")))
+	t.press("/")
 	var took []float64
 	for _, filter := range []string{"c-0012", "s-03 c-09", "stage:prod", "p1 health:healthy", "region:r3 c-004", "health:degraded"} {
 		for _, key := range append(spelled(filter), slices.Repeat([]string{kb.Backspace}, len(filter))...) {
-			t.must(chromedp.Do(t.ctx, chromedp.KeyEvent(key)))
+			t.press(key)
 			if ms := t.number("watched.picked"); ms >= 0 { // else it is no filter yet
 				took = append(took, ms)
 			}
 		}
 	}
-	t.must(chromedp.Do(t.ctx, chromedp.KeyEvent("\r"))) // back to the rows
+	t.press("\r") // back to the rows
 	return t.quantile("keys of filters", took)
 }
 
@@ -121,9 +120,9 @@ func (t *tab) jumps() float64 {
 			}) - began;
 		})()`, part)))
 	}
-	t.must(chromedp.Do(t.ctx, chromedp.KeyEvent(kb.End)))
+	t.press(kb.End)
 	t.number(`watched.when(() => document.querySelector(".row.at:not(.absent)")?.ariaRowIndex === document.querySelector(".table").ariaRowCount)`)
-	t.must(chromedp.Do(t.ctx, chromedp.KeyEvent(kb.Home)))
+	t.press(kb.Home)
 	t.number(`watched.when(() => document.querySelector(".row.at:not(.absent)")?.ariaRowIndex === "2")`)
 	t.quantile("jumps", took)
 	return took[len(took)/2]
