@@ -104,7 +104,7 @@ export function Held({ of, service, cluster }: { of: Waiting | undefined; servic
   const token = of.unchecked ? of.token + "@" + cluster : of.token;
   const cli = line("service", "ack", service, ...(of.unchecked ? ["--cluster", cluster] : []));
   return (
-    <section class="held">
+    <section class="waits">
       <h2>{of.count} deletions wait for a person</h2>
       <p><Text of={of.message} /></p>
       <ul class="names">{of.names?.map((name) => <li key={name}><code><Text of={name} /></code></li>)}</ul>

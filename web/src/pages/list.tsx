@@ -46,6 +46,8 @@ export interface ListProps<T> {
   /** Keys of the filter, to begin with. */
   keys: string;
   faults?: string;
+  /** What it is sorted by until somebody says otherwise: the worst first, as in the terminal's console. */
+  order?: string;
   empty: ComponentChild;
 }
 
@@ -57,7 +59,7 @@ export function List<T>(props: ListProps<T>) {
   const marked = useSignal<ReadonlySet<string>>(new Set());
   const field = useRef<HTMLInputElement>(null);
   const filter = given("filter");
-  const sort = given("sort");
+  const sort = given("sort") || (props.order ?? "");
   const wrong = props.faults ?? faults;
   useEffect(readViews, []);
   useEffect(() => () => rows.close(), [rows]);
@@ -77,7 +79,7 @@ export function List<T>(props: ListProps<T>) {
   latest.current = { props, filter, sort, chosen };
   useEffect(() => provide(() => {
     const { props, filter, sort, chosen } = latest.current;
-    const cli = line(...props.cli, ...(filter ? ["--filter", filter] : []), ...(sort ? ["--sort", sort] : []));
+    const cli = line(...props.cli, ...(filter ? ["--filter", filter] : []), ...(sort ? ["--sort=" + sort] : []));
     return [
       ...(props.actions?.(chosen()) ?? []),
       { key: "/", title: "Filter", group: "In lists", run: () => field.current?.focus() },
