@@ -164,7 +164,7 @@ export function Table<T>(props: Props<T>) {
   }
   return (
     <div class="table" role="grid" aria-label={props.label} aria-rowcount={length + 1} aria-multiselectable="true" aria-busy={rows.loading.value}
-      tabIndex={0} aria-activedescendant={length > 0 ? "row-" + at : undefined} ref={box}
+      tabIndex={0} aria-activedescendant={at >= from && at < until ? "row-" + at : undefined} ref={box}
       onScroll={() => (top.value = box.current!.scrollTop)}>
       <div class="row head" role="row" aria-rowindex={1} style={template}>
         {columns.map((column) => (
