@@ -137,6 +137,7 @@ export class Rows<T> {
         answer.tag = undefined;
       }
       if (controller.signal.aborted) return;
+      this.since = answer.since ?? this.since;
       batch(() => this.take(index, answer.body, answer.tag, anew));
     } catch (problem) {
       if (controller.signal.aborted) return;
