@@ -129,3 +129,61 @@ func TestALoginByTicketIsTheSameOnAllReplicasAndEndsWithItsToken(t *testing.T) {
 	}
 	fleetrepo.Until(t, "the operator's login has ended with the hub's token", func() bool { return ended("operator") })
 }
+
+func TestSomebodyWhoMayNotEditEndsTheirOwnLogins(t *testing.T) {
+	token := fleet.NewToken()
+	const path = "/v1/me/logout-everywhere"
+	for _, edits := range []bool{true, false} {
+		hub, o, _ := editing(t, func(opts *Options) {
+			if !edits {
+				opts.Edits = nil
+			}
+		})
+		commit := o.Push(map[string]string{"access/ada.yaml": strings.Replace(tool("ada", token, "{fleet: [view]}"),
+			"spec: {tokens: [{name: t, hash: \""+fleet.HashToken(token)+"\"}]}", "spec:\n  tokens:\n  - name: t\n    hash: "+fleet.HashToken(token), 1)})
+		fleetrepo.Until(t, "ada is known", func() bool { return hub.status().Commit.ID == commit })
+		answer, text := pageAsks(t, hub.url, http.MethodPost, v1.OpenPath, `{"ticket": "`+ticketOf(t, hub.url, token)+`", "as": "ada"}`)
+		if answer.StatusCode != http.StatusOK {
+			t.Fatal(answer.Status, text)
+		}
+		cookie := answer.Cookies()[0]
+		if answer, text := pageAsks(t, hub.url, http.MethodGet, "/v1/me/tokens", "", cookie); answer.StatusCode != http.StatusOK ||
+			!strings.Contains(text, `"name":"t"`) || !strings.Contains(text, `"current":true`) || strings.Contains(text, fleet.HashToken(token)) {
+			t.Errorf("%s %s", answer.Status, text)
+		}
+		answer, text = pageAsks(t, hub.url, http.MethodPost, path, "{}", cookie)
+		if !edits {
+			if answer.StatusCode != http.StatusForbidden || !strings.Contains(text, "plural auth end ada") {
+				t.Errorf("a hub that only reads: %s %s", answer.Status, text)
+			}
+			continue
+		}
+		if answer.StatusCode != http.StatusOK || !strings.Contains(text, `"commit":"`) {
+			t.Fatalf("%s %s", answer.Status, text)
+		}
+		if got := o.Git(o.Bare, "log", "-1", "--format=%an %cn %s", "main"); got != "ada plural End logins of ada" {
+			t.Errorf("log: %s", got)
+		}
+		fleetrepo.Until(t, "the login has ended", func() bool {
+			answer, _ := pageAsks(t, hub.url, http.MethodGet, "/v1/summary", "", cookie)
+			return answer.StatusCode == http.StatusUnauthorized
+		})
+		if code, said := hub.do(http.MethodGet, "/v1/me", token, nil); code != http.StatusOK {
+			t.Errorf("a token ends with logins: %d %s", code, said)
+		}
+	}
+}
+
+// Its commit would be refused by itself, and with it all those behind it.
+func TestAHubThatBelievesSignaturesCommitsNothingThatItsKeyDoesNotCover(t *testing.T) {
+	token := fleet.NewToken()
+	hub, o, _, _, _ := signingHub(t)
+	commit := o.Push(map[string]string{"access/ada.yaml": tool("ada", token, "{fleet: [view]}")})
+	fleetrepo.Until(t, "ada is known", func() bool { return hub.hinted().Commit.ID == commit })
+	if code, said := hub.do(http.MethodPost, "/v1/me/logout-everywhere", token, nil); code != http.StatusForbidden || !strings.Contains(string(said), "plural auth end ada") {
+		t.Errorf("%d %s", code, said)
+	}
+	if got := o.Git(o.Bare, "rev-parse", "main"); got != commit {
+		t.Error("something was committed")
+	}
+}

@@ -1,6 +1,7 @@
 package hubsvc
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -30,6 +31,7 @@ func (h *hub) apiOptions(document []byte) api.Options {
 	return api.Options{
 		View: h.view, Sources: h.status.List, Hub: h.status.Hub, Look: h.sync, Document: document, Leaving: h.left,
 		Sync: h.reaching.channels.Sync, Edit: h.committer.Change, Connections: h.status.Connections, Now: time.Now,
+		Views:   func() v1.ViewList { return h.planner.Plan().Views },
 		History: h.history.List, Revision: h.history.Revision,
 		Follow: func(since string, kinds []v1.ChangeKind, items []string, filters func(v1.ChangeKind) string) (api.Follower, error) {
 			follower, err := h.view.Follow(since, kinds, filters)
@@ -96,6 +98,10 @@ func (h *hub) me(pages *signin.Pages) *api.Me {
 		Person: h.people.Person, May: func(p principal.Person, verb string) error { return h.planner.Access().Fleet(p, verb) },
 		Verbs: slices.Concat(fleet.FleetVerbs(), fleet.ToolVerbs()),
 		Sees:  func(p principal.Person, cluster string) bool { return h.planner.Access().Sees(p, cluster) },
-		Issue: h.people.Issue, Ticket: pages.Ticket,
+		Issue: h.people.Issue, Ticket: pages.Ticket, Now: time.Now,
+		Tokens: func(user string) ([]fleet.UserToken, bool) { return h.planner.Directory().Tokens(user) },
+		EndLogins: func(ctx context.Context, by principal.Person) (string, error) {
+			return h.committer.EndLogins(ctx, by, time.Now())
+		},
 	}
 }

@@ -28,6 +28,25 @@ type Login struct {
 	Shown string `json:"shown,omitempty"`
 }
 
+// UserToken is one of a user's own, as the installation repo has it.
+type UserToken struct {
+	// Name is the user's own for it.
+	Name string `json:"name"`
+	// ID is the end of its hash, to tell two of one name apart. Nobody can log in with it.
+	ID string `json:"id"`
+	// Expires is missing for one that is good until it is deleted.
+	Expires *time.Time `json:"expires,omitempty"`
+	// Expired says that it is good no longer.
+	Expired bool `json:"expired,omitempty"`
+	// Current says that this request came with it, or with a login that it began.
+	Current bool `json:"current,omitempty"`
+}
+
+// UserTokenList is as the installation repo has it, and empty for whoever is no user of the fleet.
+type UserTokenList struct {
+	Items []UserToken `json:"items"`
+}
+
 // LoginProvider is an OpenID Connect provider with which people log in.
 type LoginProvider struct {
 	Name     string `json:"name"`

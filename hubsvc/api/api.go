@@ -84,6 +84,8 @@ type Options struct {
 	// is answered as such; other errors are those of packages filter and paging. May be nil.
 	History  func(ctx context.Context, service string, q paging.Query) (*v1.List[v1.Revision], error)
 	Revision func(ctx context.Context, commit string) (*v1.Revision, error)
+	// Views are those that the people of the fleet share.
+	Views func() v1.ViewList
 	// Document is the interface's own description, as JSON.
 	Document []byte
 	// Leaving is closed when streams have to end. May be nil.
@@ -132,6 +134,7 @@ func (a *API) Routes(mux *http.ServeMux) {
 	get("/v1/upgrades", list(a.View.ListUpgrades))
 	get("/v1/upgrades/{name}", one("package", a.View.Upgrade))
 	get("/v1/events", list(a.View.Events))
+	get("/v1/views", read(func() any { return a.Views() }))
 	get("/v1/history", a.history)
 	get("/v1/history/{name}", a.revision)
 	get("/v1/services/{name}/history", a.history)

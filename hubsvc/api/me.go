@@ -11,7 +11,9 @@ import (
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/api/v1/openapi"
+	"github.com/pluralsh/plural/internal/addrlimit"
 	"github.com/pluralsh/plural/internal/principal"
+	"github.com/pluralsh/plural/workspace/fleet"
 )
 
 // maxQuestion bounds the body of a small request, in bytes.
@@ -32,13 +34,23 @@ type Me struct {
 	Sees func(p principal.Person, cluster string) bool
 	// Issue makes a token for the API of one cluster.
 	Issue func(ctx context.Context, p principal.Person, cluster string, ttl time.Duration) (token string, expires time.Time, err error)
+	// Tokens are those of a user of the fleet; false: there is no such user.
+	Tokens func(user string) ([]fleet.UserToken, bool)
+	// EndLogins ends all logins of whoever asks, by a commit. A *Refused is answered as such.
+	EndLogins func(ctx context.Context, by principal.Person) (commit string, err error)
+	Now       func() time.Time
 	// Ticket makes a ticket with which a browser logs in to the page, once.
 	Ticket func(ctx context.Context, p *principal.Person) (ticket string, expires time.Time, err error)
+
+	ends *addrlimit.Limits
 }
 
 // Routes adds the paths to mux.
 func (m *Me) Routes(mux *http.ServeMux) {
+	m.ends = addrlimit.New(endsAtOnce, eachEnd, m.Now)
 	mux.HandleFunc("GET /v1/me", m.known(m.who))
+	mux.HandleFunc("GET /v1/me/tokens", m.known(m.tokens))
+	mux.HandleFunc("POST /v1/me/logout-everywhere", m.known(m.logoutEverywhere))
 	mux.HandleFunc("POST /v1/kube/token", m.known(m.kubeToken))
 	mux.HandleFunc("POST "+v1.TicketPath, m.known(m.pageTicket))
 }
@@ -47,6 +59,14 @@ func (m *Me) Routes(mux *http.ServeMux) {
 func MeRoutes() []openapi.Route {
 	return []openapi.Route{
 		{Method: http.MethodGet, Path: "/v1/me", Summary: "Who asks, and what they may do to the fleet", Response: v1.Me{}},
+		{
+			Method: http.MethodGet, Path: "/v1/me/tokens", Summary: "The tokens of whoever asks, as the installation repo has them",
+			Response: v1.UserTokenList{},
+		},
+		{
+			Method: http.MethodPost, Path: "/v1/me/logout-everywhere", Summary: "End all logins of whoever asks: a commit by the hub. Tokens go on",
+			Response: v1.Edited{},
+		},
 		{
 			Method: http.MethodPost, Path: "/v1/kube/token", Summary: "A token for the API of one cluster, good for some minutes",
 			Body: v1.KubeTokenRequest{}, Response: v1.KubeToken{},

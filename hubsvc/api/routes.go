@@ -35,6 +35,7 @@ func APIRoutes() []openapi.Route {
 		get("/v1/upgrades/{name}", "One installation, where it stands and what it waits for", v1.Upgrade{}),
 		get("/v1/events", "What happened lately, the newest first", v1.List[v1.Event]{},
 			listQuery("cluster, service, reason, warning, message", "newest")...),
+		get("/v1/views", "The views that the people of the fleet share, by key", v1.ViewList{}),
 		get("/v1/history", "The commits that made the fleet what it is, the newest first", v1.List[v1.Revision]{}, listQuery(historyKeys, "newest")...),
 		get("/v1/history/{name}", "One of them, by its id or the beginning of it, with what became of it", v1.Revision{}),
 		get("/v1/services/{name}/history", "The commits that made a service what it is, the newest first", v1.List[v1.Revision]{},

@@ -30,6 +30,7 @@ type Directory struct {
 type user struct {
 	groups        []string
 	sessionsAfter time.Time
+	tokens        []fleet.UserToken
 }
 
 type provider struct {
@@ -53,7 +54,7 @@ func NewDirectory(f *fleet.Fleet) *Directory {
 	for i := range f.Users {
 		u := &f.Users[i]
 		name, groups := u.Metadata.Name, sorted(u.Spec.Groups)
-		d.users[name] = user{groups, moment(u.Spec.SessionsAfter)}
+		d.users[name] = user{groups, moment(u.Spec.SessionsAfter), u.Spec.Tokens}
 		for j := range u.Spec.Tokens {
 			t := &u.Spec.Tokens[j]
 			d.tokens[t.Hash] = principal.Person{Name: name, Groups: groups, Credential: t.Hash, Expires: t.Until()}
@@ -147,6 +148,12 @@ func (d *Directory) known(groups []string) []string {
 func (d *Directory) User(name string) (principal.Person, bool) {
 	u, ok := d.users[name]
 	return principal.Person{Name: name, Groups: u.groups}, ok
+}
+
+// Tokens are those that a user of the fleet has; false: there is no such user. They may not be changed.
+func (d *Directory) Tokens(name string) ([]fleet.UserToken, bool) {
+	u, ok := d.users[name]
+	return u.tokens, ok
 }
 
 // Identified is the name of the user whose account with a provider this is.

@@ -94,15 +94,7 @@ func (c *Committer) Change(ctx context.Context, by principal.Person, e api.Edit)
 		}
 	}
 	commit, err = c.edit(ctx, by, message, plan)
-	unfit, unwanted := new(yamledit.Error), new(workspace.PushError)
-	switch {
-	case errors.As(err, &unfit):
-		err = &api.Refused{Status: http.StatusConflict, Message: unfit.Message, Fix: unfit.Fix}
-	case err != nil && !errors.As(err, &unwanted):
-		c.Log.Error("a change that somebody asked for was not committed", "person", by.Name, "service", e.Service, "action", e.Action, "error", err)
-		err = ErrNoCommit
-	}
-	return commit, err
+	return commit, c.explained(err, by, e.Action, e.Service)
 }
 
 // ErrNoCommit is what people are told when it is nothing that they can do something about: the rest speaks of the hub's own disk

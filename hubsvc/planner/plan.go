@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/crypto"
 	"github.com/pluralsh/plural/hubsvc/access"
 	"github.com/pluralsh/plural/hubsvc/auth"
@@ -38,6 +39,8 @@ type Plan struct {
 	pageSecrets map[string]oidcflow.Secret
 	// bundles are by bundle key.
 	bundles map[string]bundleSource
+	// Views are those that the people of the fleet share.
+	Views v1.ViewList
 	// IDs are the fleet's upstreams, by source.
 	IDs map[string]string
 	// Revision is what the plan was made of.
@@ -48,7 +51,7 @@ type Plan struct {
 
 // blank is the plan of a hub which has seen no good commit.
 func blank() *Plan {
-	return &Plan{directory: auth.NewDirectory(&fleet.Fleet{}), access: access.New(&fleet.Fleet{}), Sinks: new(notify.Table)}
+	return &Plan{directory: auth.NewDirectory(&fleet.Fleet{}), access: access.New(&fleet.Fleet{}), Sinks: new(notify.Table), Views: v1.ViewList{Items: []v1.View{}}}
 }
 
 // bundleSource says where the bytes behind a bundle's key are.

@@ -380,9 +380,9 @@ func (p *Planner) draft(ctx context.Context, c *sources.Commit, e *revision.Edit
 		return nil, err
 	}
 	if last := p.Plan(); last.Desired.Served.ID == c.ID() {
-		next.Sinks, next.SigningKeys, next.pageSecrets = last.Sinks, last.SigningKeys, last.pageSecrets
+		next.Sinks, next.SigningKeys, next.pageSecrets, next.Views = last.Sinks, last.SigningKeys, last.pageSecrets, last.Views
 	} else {
-		next.Sinks, next.SigningKeys, next.pageSecrets = p.sinks(c), p.signingKeys(c), p.openPageSecrets(c)
+		next.Sinks, next.SigningKeys, next.pageSecrets, next.Views = p.sinks(c), p.signingKeys(c), p.openPageSecrets(c), sharedViews(c.Snapshot.FS())
 	}
 	return p.annotated(*next, e), nil
 }

@@ -53,7 +53,7 @@ func run(ctx context.Context, programs, out string) (err error) {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return fmt.Errorf("make the folder of the pictures: %w", err)
 	}
-	for _, picture := range []func(context.Context) error{s.tour, s.console} {
+	for _, picture := range []func(context.Context) error{s.tour, s.console, s.page} {
 		if err := picture(ctx); err != nil {
 			return err
 		}

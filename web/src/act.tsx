@@ -34,15 +34,18 @@ function Proposal({ change }: { change: Change }) {
   const edited = useSignal<Edited | undefined>(undefined);
   const confirmed = useSignal("");
   useEffect(() => {
-    post<Edited>(change.path, change.body, { "dry-run": true }).then(
+    // A replica of before there were dry runs takes no base, and so refuses this in place of doing it.
+    post<Edited>(change.path, { ...change.body, base: "" }, { "dry-run": true }).then(
       (answer) => (shown.value = answer), (refusal: Refusal) => (problem.value = refusal));
   }, []);
   const commit = async () => {
     busy.value = true;
     problem.value = undefined;
     try {
-      const body = { ...change.body, ...(message.value ? { message: message.value } : {}), ...(shown.value?.base ? { base: shown.value.base } : {}),
-        ...(confirmed.value ? { confirm: confirmed.value } : {}) };
+      const body = {
+        ...change.body, ...(message.value ? { message: message.value } : {}), ...(shown.value?.base ? { base: shown.value.base } : {}),
+        ...(confirmed.value ? { confirm: confirmed.value } : {}),
+      };
       edited.value = await post<Edited>(change.path, body);
       record(change.title, change.cli, edited.value.commit ? "committed as " + short(edited.value.commit) : edited.value.url ?? "it was so already");
     } catch (refusal) {

@@ -48,13 +48,15 @@ export interface Answer<T> {
   /** Undefined: nothing has changed. */
   body: T | undefined;
   tag: string | undefined;
+  /** Where a stream may start that misses nothing of it, where the body does not say so. */
+  since?: string;
 }
 
 /** GET, with the answer's tag. */
 export async function look<T>(path: string, query?: Query, asked: Asked = {}): Promise<Answer<T>> {
   const headers: Record<string, string> = asked.tag ? { "If-None-Match": asked.tag } : {};
   const response = await sent(address(path, query), { headers, cache: "no-store" }, asked.signal);
-  if (response.status === 304) return { body: undefined, tag: asked.tag };
+  if (response.status === 304) return { body: undefined, tag: asked.tag, since: response.headers.get("Plural-Since") ?? undefined };
   return { body: (await response.json()) as T, tag: response.headers.get("ETag") ?? undefined };
 }
 

@@ -127,8 +127,17 @@ export class Rows<T> {
     this.asking.set(index, controller);
     try {
       const tag = anew ? undefined : this.parts.get(index)?.tag;
-      const answer = await look<List<T>>(this.source.path, { ...this.asked, limit: chunk, offset: index * chunk || undefined }, { signal: controller.signal, tag });
+      const first = index * chunk;
+      const answer = await look<List<T>>(this.source.path, { ...this.asked, limit: chunk, offset: first || undefined }, { signal: controller.signal, tag });
+      // The hub ends a page early where rows are long.
+      for (const list = answer.body; list && list.items.length < Math.min(chunk, list.total - first); ) {
+        const rest = await look<List<T>>(this.source.path, { ...this.asked, limit: chunk - list.items.length, offset: first + list.items.length }, { signal: controller.signal });
+        if (!rest.body?.items.length) break;
+        list.items.push(...rest.body.items);
+        answer.tag = undefined;
+      }
       if (controller.signal.aborted) return;
+      this.since = answer.since ?? this.since;
       batch(() => this.take(index, answer.body, answer.tag, anew));
     } catch (problem) {
       if (controller.signal.aborted) return;

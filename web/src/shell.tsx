@@ -3,11 +3,11 @@
 import { Component, type ComponentChildren } from "preact";
 import { useEffect, useErrorBoundary } from "preact/hooks";
 import { awaySince, loggedOut, me } from "./api";
-import { commands, dialog, notice, provide, type Command } from "./commands";
+import { commands, copy, dialog, notice, provide, type Command } from "./commands";
 import { heard, summary } from "./live";
 import { Journal, Keys, Palette } from "./palette";
 import { Health, clock, phases } from "./parts";
-import { at, go, path } from "./route";
+import { adjust, at, given, go, path } from "./route";
 import { cycleTheme, theme } from "./theme";
 import { age, plain, short } from "./text";
 import { pages } from "./pages";
@@ -38,6 +38,13 @@ function everywhere(): Command[] {
     key("T", "Light, dark or as the system has it", cycleTheme),
     ...places.map(([href, title]): Command => ({ title: "Go to " + title.toLowerCase(), group: "Go to", run: () => go(href) })),
     { title: "Go to my account", group: "Go to", run: () => go("/me") },
+    {
+      title: "Copy a link to this, with the commit that is served now", run: () => {
+        const link = new URL(at.value);
+        if (summary.value) link.searchParams.set("at", summary.value.commit.id);
+        void copy(link.href);
+      },
+    },
   ];
 }
 
@@ -133,8 +140,21 @@ function Banner() {
       </div>
     );
   }
-  if (awaySince.value === undefined) return null;
+  if (awaySince.value === undefined) return <Then />;
   return <div class="banner" role="status">The hub has been away for {age(awaySince.value, clock.value)}. What is shown is of then; it is asked again.</div>;
+}
+
+/** What somebody who has sent a link saw may have changed since. */
+function Then() {
+  const then = given("at");
+  const now = summary.value?.commit.id;
+  if (!/^[0-9a-f]{7,64}$/.test(then) || !now || now.startsWith(then)) return null;
+  return (
+    <div class="banner" role="status">
+      This link was made when <a class="id" href={"/history/" + then}>{short(then)}</a> was served. What is shown is of now.{" "}
+      <button type="button" class="link" onClick={() => adjust({ at: "" })}>Leave that out</button>
+    </div>
+  );
 }
 
 /** What is in front of the page: it has the focus, and gives it back. */
@@ -155,7 +175,7 @@ class Front extends Component<{ children: ComponentChildren }> {
 
   render() {
     return (
-      <dialog ref={(element) => void (this.element = element)} onCancel={(event) => {
+      <dialog aria-labelledby="front-title" ref={(element) => void (this.element = element)} onCancel={(event) => {
         event.preventDefault();
         dialog.value = undefined;
       }} onClick={(event) => event.target === this.element && (dialog.value = undefined)}>

@@ -135,7 +135,7 @@ export function Table<T>(props: Props<T>) {
         else mark(Array.from({ length }, (_, i) => i).filter((i) => rows.at(i)));
       }),
       key("o", "Sort by the next column", () => props.onSort(nextSort(columns, props.sort))),
-      key("O", "Turn the order round", () => props.onSort(turned(props.sort || firstSort(columns)))),
+      key("O", "Turn the order round", () => props.onSort(turned(props.sort.split(",")[0] || firstSort(columns)))),
     ];
   }), []);
 
@@ -164,7 +164,7 @@ export function Table<T>(props: Props<T>) {
   }
   return (
     <div class="table" role="grid" aria-label={props.label} aria-rowcount={length + 1} aria-multiselectable="true" aria-busy={rows.loading.value}
-      tabIndex={0} aria-activedescendant={length > 0 ? "row-" + at : undefined} ref={box}
+      tabIndex={0} aria-activedescendant={at >= from && at < until ? "row-" + at : undefined} ref={box}
       onScroll={() => (top.value = box.current!.scrollTop)}>
       <div class="row head" role="row" aria-rowindex={1} style={template}>
         {columns.map((column) => (
@@ -186,6 +186,7 @@ export function Table<T>(props: Props<T>) {
 
 function sorted<T>(sort: string, column: Column<T>): "ascending" | "descending" | "none" {
   if (!column.sort) return "none";
+  sort = sort.split(",")[0]!;
   return sort === column.sort ? "ascending" : sort === "-" + column.sort ? "descending" : "none";
 }
 
@@ -195,6 +196,6 @@ const firstSort = <T,>(columns: Column<T>[]): string => columns.find((column) =>
 
 function nextSort<T>(columns: Column<T>[], sort: string): string {
   const all = columns.map((column) => column.sort).filter((name): name is string => name !== undefined);
-  const now = all.indexOf(sort.replace(/^-/, ""));
+  const now = all.indexOf(sort.split(",")[0]!.replace(/^-/, ""));
   return all[(now + 1) % all.length] ?? "";
 }

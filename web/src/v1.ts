@@ -645,6 +645,30 @@ export interface UpgradeReason {
 
 export type UpgradeState = "current" | "available" | "waiting" | "blocked" | "ready" | "proposed" | "rolling" | "reverted";
 
+export interface UserToken {
+  current?: boolean;
+  expired?: boolean;
+  expires?: string;
+  id: string;
+  name: string;
+}
+
+export interface UserTokenList {
+  items: UserToken[];
+}
+
+export interface View {
+  filter?: string;
+  key: number;
+  list: string;
+  name: string;
+}
+
+export interface ViewList {
+  items: View[];
+  problems?: Problem[];
+}
+
 export interface Waiting {
   count: number;
   message?: string;

@@ -11,7 +11,7 @@ import { Unfold } from "../unfold";
 import { Diff } from "./diff";
 import { Logs } from "./logs";
 import { ObjectEvents, Tree } from "./objects";
-import { Revisions } from "./history";
+import { LastChange, Revisions } from "./history";
 
 const tabs: [string, string][] = [["", "Overview"], ["objects", "Objects"], ["diff", "Diff"], ["logs", "Logs"], ["events", "Events"], ["history", "History"]];
 
@@ -72,7 +72,7 @@ export function DeploymentPage({ cluster, service }: { cluster: string; service:
         : tab === "logs" ? <Logs cluster={cluster} service={service} />
         : tab === "events" ? <div class="page"><ObjectEvents cluster={cluster} service={service} /></div>
         : tab === "history" ? <div class="page"><Revisions service={service} /></div>
-        : <div class="page"><Actions of={actions} /><Loaded read={read}>{(body) => <Overview of={body} />}</Loaded></div>}
+        : <div class="page"><Actions of={actions} /><LastChange service={service} /><Loaded read={read}>{(body) => <Overview of={body} />}</Loaded></div>}
     </>
   );
 }
@@ -104,7 +104,7 @@ export function Held({ of, service, cluster }: { of: Waiting | undefined; servic
   const token = of.unchecked ? of.token + "@" + cluster : of.token;
   const cli = line("service", "ack", service, ...(of.unchecked ? ["--cluster", cluster] : []));
   return (
-    <section class="held">
+    <section class="waits">
       <h2>{of.count} deletions wait for a person</h2>
       <p><Text of={of.message} /></p>
       <ul class="names">{of.names?.map((name) => <li key={name}><code><Text of={name} /></code></li>)}</ul>

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { below, get } from "../api";
 import { propose } from "../act";
 import { say } from "../commands";
-import { Actions, Ago, Facts, Loaded, Out, Problems, Text, useRead } from "../parts";
+import { Actions, Ago, CommitLine, Facts, Loaded, Out, Problems, Text, useRead } from "../parts";
 import { adjust, at, given } from "../route";
 import { fileAddress, line, short } from "../text";
 import type { Revision, RevisionList, Source } from "../v1";
@@ -17,6 +17,14 @@ const words: Record<string, string> = { current: "✓ served", superseded: "· s
 function Outcome({ of }: { of: Revision }) {
   const result = of.refusal ? "refused" : of.result ?? "";
   return <span class={"health " + (colours[result] ?? "")}>{words[result] ?? ""}</span>;
+}
+
+/** The newest commit that made a service what it is, in one line. */
+export function LastChange({ service }: { service: string }) {
+  const read = useRead<RevisionList>(below("/v1/services", service, "history"), { limit: 1 });
+  const last = read.body?.items[0];
+  if (!last) return null;
+  return <p><Outcome of={last} /> <CommitLine commit={last} /> <span class="dim">by <Text of={last.author} most={80} />, <Ago time={last.time} /> ago</span></p>;
 }
 
 /** Commits, the newest first. */

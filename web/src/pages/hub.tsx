@@ -14,7 +14,7 @@ export function HubPage() {
       <h1>Hub</h1>
       <Loaded read={status}>{(body) => (
         <>
-          {body.refused?.length ? <section class="held"><h2><CommitLine commit={body.head} /> is refused</h2><p>The commit before is served until it is mended.</p><Problems of={body.refused} /></section> : null}
+          {body.refused?.length ? <section class="waits"><h2><CommitLine commit={body.head} /> is refused</h2><p>The commit before is served until it is mended.</p><Problems of={body.refused} /></section> : null}
           {body.held?.length ? <><h2>Nothing good to offer for</h2><Problems of={body.held} /></> : null}
           <Facts of={[["Fleet", body.workspace], ["Serves", <CommitLine commit={body.commit} />], ["Newest", <CommitLine commit={body.head} />]]} />
           {body.nowhere ? <p>{body.nowhere} services run on no cluster: {body.nowhereNames?.map((name, i) => <>{i ? ", " : ""}<a href={to("services", name)}><Text of={name} /></a></>)}</p> : null}

@@ -11,17 +11,10 @@ import { Rows, type Source } from "../rows";
 import { Table, type Column } from "../table";
 import { dense } from "../theme";
 import { count, line } from "../text";
+import type { View, ViewList } from "../v1";
 
 /** What healthy is not: the filter of the key f. */
 const faults = "!health:healthy";
-
-export interface View {
-  key: number;
-  name: string;
-  list: string;
-  filter?: string;
-  sort?: string;
-}
 
 /** The fleet's own views, of views.yaml. */
 export const views = signal<View[]>([]);
@@ -31,7 +24,7 @@ let asked = false;
 function readViews(): void {
   if (asked) return;
   asked = true;
-  get<{ items: View[] }>("/v1/views").then((list) => (views.value = list.items), () => (asked = false));
+  get<ViewList>("/v1/views").then((list) => (views.value = list.items), () => (asked = false));
 }
 
 export interface ListProps<T> {
@@ -46,6 +39,8 @@ export interface ListProps<T> {
   /** Keys of the filter, to begin with. */
   keys: string;
   faults?: string;
+  /** What it is sorted by until somebody says otherwise: the worst first, as in the terminal's console. */
+  order?: string;
   empty: ComponentChild;
 }
 
@@ -57,7 +52,7 @@ export function List<T>(props: ListProps<T>) {
   const marked = useSignal<ReadonlySet<string>>(new Set());
   const field = useRef<HTMLInputElement>(null);
   const filter = given("filter");
-  const sort = given("sort");
+  const sort = given("sort") || (props.order ?? "");
   const wrong = props.faults ?? faults;
   useEffect(readViews, []);
   useEffect(() => () => rows.close(), [rows]);
@@ -77,7 +72,7 @@ export function List<T>(props: ListProps<T>) {
   latest.current = { props, filter, sort, chosen };
   useEffect(() => provide(() => {
     const { props, filter, sort, chosen } = latest.current;
-    const cli = line(...props.cli, ...(filter ? ["--filter", filter] : []), ...(sort ? ["--sort", sort] : []));
+    const cli = line(...props.cli, ...(filter ? ["--filter", filter] : []), ...(sort ? ["--sort=" + sort] : []));
     return [
       ...(props.actions?.(chosen()) ?? []),
       { key: "/", title: "Filter", group: "In lists", run: () => field.current?.focus() },
@@ -92,7 +87,7 @@ export function List<T>(props: ListProps<T>) {
       },
       ...views.value.map((view): Command => ({
         key: String(view.key), title: "View: " + view.name, group: "Views of this fleet",
-        run: () => go("/" + view.list + "?" + new URLSearchParams({ ...(view.filter ? { filter: view.filter } : {}), ...(view.sort ? { sort: view.sort } : {}) })),
+        run: () => go("/" + view.list + "?" + new URLSearchParams({ ...(view.filter ? { filter: view.filter } : {}) })),
       })),
     ];
   }), []);
@@ -125,7 +120,7 @@ export function List<T>(props: ListProps<T>) {
         {views.value.length > 0
           ? <nav class="views" aria-label="Views of this fleet">
               {views.value.map((view) => (
-                <a key={view.key} href={"/" + view.list + "?" + new URLSearchParams({ filter: view.filter ?? "", sort: view.sort ?? "" })}
+                <a key={view.key} href={"/" + view.list + "?" + new URLSearchParams({ filter: view.filter ?? "" })}
                   aria-current={at.value.pathname === "/" + view.list && filter === (view.filter ?? "") ? "page" : undefined}><kbd>{view.key}</kbd> {view.name}</a>
               ))}
             </nav>

@@ -27,13 +27,13 @@ const columns: Column<Deployment>[] = [
   { name: "Health", sort: "health", kind: "phase", cell: (row) => <Health state={row.phase} /> },
   { name: "Version", sort: "version", kind: "minor", cell: (row) => <Text of={row.version} most={40} /> },
   { name: "Ready", sort: "ready", kind: "number", cell: ready },
-  { name: "Message", kind: "wide", cell: (row) => <Text of={row.suspended ? "suspended; " + (row.message ?? "") : row.message} most={400} /> },
+  { name: "Message", kind: "wide", cell: (row) => <Text of={row.message || (row.suspended ? "suspended" : "")} most={400} /> },
 ];
 
 /** Every service on every cluster. */
 export function Fleet() {
   return (
-    <List label="Services on clusters" cli={["service", "list", "--by-cluster"]} source={deployments} columns={columns} keys="words, health:degraded, env:prod, !web, message~image"
+    <List label="Services on clusters" cli={["status"]} source={deployments} columns={columns} order="-health,cluster,service" keys="words, health:degraded, env:prod, !web, message~image"
       href={(row) => to("deployments", row.cluster, row.service)} empty={<>No service runs on any cluster. Add one: <code>plural service create</code></>}
       actions={(rows) => {
         const row = rows[0];
@@ -66,7 +66,7 @@ const clusters: Source<Cluster> = {
 /** All clusters. */
 export function Clusters() {
   return (
-    <List label="Clusters" cli={["cluster", "list"]} source={clusters} keys="words, health:stale, env:prod, kubernetes:v1.33*"
+    <List label="Clusters" cli={["cluster", "list"]} source={clusters} order="-health,name" keys="words, health:stale, env:prod, kubernetes:v1.33*"
       href={(row) => to("clusters", row.name)} empty={<>The fleet has no clusters. Add one: <code>plural cluster create</code></>}
       columns={[
         { name: "Cluster", sort: "name", cell: (row) => <Text of={row.name} /> },
@@ -92,7 +92,7 @@ const services: Source<Service> = {
 /** All services, each over all of its clusters. */
 export function Services() {
   return (
-    <List label="Services" cli={["service", "list"]} source={services} keys="words, health:failed, namespace:shop, source:charts"
+    <List label="Services" cli={["service", "list"]} source={services} order="-health,name" keys="words, health:failed, namespace:shop, source:charts"
       href={(row) => to("services", row.name)} empty={<>The fleet has no services. Add one: <code>plural service create</code></>}
       columns={[
         { name: "Service", sort: "name", cell: (row) => <Text of={row.name} /> },
@@ -101,7 +101,7 @@ export function Services() {
         { name: "Namespace", sort: "namespace", kind: "minor", cell: (row) => <Text of={row.namespace} /> },
         { name: "Source", sort: "source", kind: "minor", cell: (row) => <Text of={row.source === "." ? row.path : row.source + (row.ref ? " " + row.ref : "")} most={60} /> },
         { name: "Renderer", sort: "renderer", kind: "minor", cell: (row) => <Text of={row.renderer} /> },
-        { name: "Message", kind: "wide", cell: (row) => <Text of={row.suspended ? "suspended; " + (row.message ?? "") : row.message} most={400} /> },
+        { name: "Message", kind: "wide", cell: (row) => <Text of={row.message || (row.suspended ? "suspended" : "")} most={400} /> },
       ]}
       actions={(rows) => [{
         key: "S", title: "Sync now", group: "About the row", off: no("sync"),

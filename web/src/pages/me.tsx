@@ -2,12 +2,12 @@
 
 import { me } from "../api";
 import { propose } from "../act";
-import { Actions, Ago, Facts, Loaded, Text, useRead } from "../parts";
+import { Actions, Facts, Loaded, Text, useRead } from "../parts";
 import { line } from "../text";
-import type { MyTokenList } from "../v1";
+import type { UserTokenList } from "../v1";
 
 export function MePage() {
-  const tokens = useRead<MyTokenList>("/v1/me/tokens");
+  const tokens = useRead<UserTokenList>("/v1/me/tokens");
   const who = me.value;
   const cli = line("auth", "end", who?.name ?? "");
   return (
@@ -28,9 +28,12 @@ export function MePage() {
       <Loaded read={tokens}>{(body) => (
         body.items.length === 0 ? <p class="dim">None. <code>plural auth token create</code> makes one.</p> : (
           <div class="scroll"><table class="plain">
-            <thead><tr><th>Token</th><th>Made</th><th>Until</th></tr></thead>
+            <thead><tr><th>Token</th><th>Digest</th><th>Until</th></tr></thead>
             <tbody>{body.items.map((token) => (
-              <tr key={token.id}><td><Text of={token.name || token.id} /></td><td><Ago time={token.created} /></td><td>{token.expires ? new Date(token.expires).toLocaleDateString() : "for ever"}</td></tr>
+              <tr key={token.id}>
+                <td><Text of={token.name} />{token.current ? <span class="dim"> (this login)</span> : null}</td><td><code><Text of={token.id} /></code></td>
+                <td>{token.expired ? "ended " : ""}{token.expires ? new Date(token.expires).toLocaleDateString() : "for ever"}</td>
+              </tr>
             ))}</tbody>
           </table></div>
         )

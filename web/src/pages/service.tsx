@@ -10,7 +10,7 @@ import { fileAddress, line, short } from "../text";
 import type { Deployment, Service, Source } from "../v1";
 import { sync } from "./cluster";
 import { Held, edits, no } from "./deployment";
-import { Revisions } from "./history";
+import { LastChange, Revisions } from "./history";
 import { sourcePath } from "./lists";
 
 const tabs: [string, string][] = [["", "Clusters"], ["history", "History"]];
@@ -40,6 +40,7 @@ export function ServicePage({ name }: { name: string }) {
         {tab === "history" ? <Revisions service={name} /> : (
           <>
             <Actions of={actions} />
+            <LastChange service={name} />
             <Loaded read={read}>{(body) => (
               <>
                 {body.message ? <p><Text of={body.message} /></p> : null}
