@@ -44,7 +44,7 @@ func (t Table[T]) Start(q Query) (*Page[T], error) {
 	}
 	p := &Page[T]{keys: keys, limit: q.Limit, skip: q.Offset, compared: len(keys), ordered: t.Ordered}
 	if p.ordered {
-		p.compared = asked
+		p.compared = t.deciding(keys[:asked])
 	}
 	if p.limit == 0 {
 		p.limit = DefaultLimit
@@ -58,6 +58,18 @@ func (t Table[T]) Start(q Query) (*Page[T], error) {
 		}
 	}
 	return p, nil
+}
+
+// deciding is how many of the keys that were asked for decide where items come in the list's own order: those at the end that ask for
+// just that do not.
+func (t Table[T]) deciding(asked []key[T]) int {
+	for i := range asked {
+		rest := asked[i:]
+		if len(rest) <= len(t.ID) && slices.EqualFunc(rest, t.ID[:len(rest)], func(k key[T], name string) bool { return k.name == name && !k.down }) {
+			return i
+		}
+	}
+	return len(asked)
 }
 
 // Add gives the page one of the list's items.
