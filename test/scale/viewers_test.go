@@ -129,7 +129,7 @@ func (v *viewer) look(ctx context.Context) error {
 }
 
 func (v *viewer) window(ctx context.Context) (names []string, since string, err error) {
-	response, err := v.ask(ctx, "/v1/deployments", url.Values{"filter": {v.filter}, "limit": {fmt.Sprint(viewerWindow)}})
+	response, err := v.ask(ctx, "/v1/deployments", url.Values{"filter": {v.filter}, "sort": {"-health,cluster,service"}, "limit": {fmt.Sprint(viewerWindow)}})
 	if err != nil {
 		return nil, "", err
 	}

@@ -22,6 +22,8 @@ interface Part<T> {
   items: T[];
   tag: string | undefined;
   read: number;
+  /** Read again once it comes into the window: it may have changed since. */
+  stale?: boolean;
 }
 
 export interface Source<T> {
@@ -47,6 +49,7 @@ export class Rows<T> {
 
   private parts = new Map<number, Part<T>>();
   private asking = new Map<number, AbortController>();
+  private begun: AbortController | undefined;
   private asked: Query = {};
   private from = 0;
   private until = 0;
@@ -114,9 +117,20 @@ export class Rows<T> {
     this.until = until;
     if (this.narrowed) return;
     const [first, last] = [Math.floor(from / chunk), Math.floor(Math.max(from, until - 1) / chunk)];
-    for (let index = Math.max(0, first - 1); index <= last + 1; index++) {
-      if (index * chunk < this.total.value && !this.parts.has(index) && !this.asking.has(index)) void this.ask(index);
+    const missing = (index: number): boolean => index >= 0 && index * chunk < this.total.value && !this.parts.has(index);
+    for (const [index, controller] of this.asking) {
+      if (controller === this.begun || (index >= first - 1 && index <= last + 1)) continue;
+      controller.abort(); // somebody has scrolled by
+      this.asking.delete(index);
     }
+    let whole = true;
+    for (let index = first; index <= last; index++) {
+      if (missing(index)) whole = false;
+      else if (!this.parts.get(index)?.stale) continue;
+      if (!this.asking.has(index)) void this.ask(index);
+    }
+    // What is near comes after what is looked at: it would only delay that.
+    if (whole) for (const index of [last + 1, first - 1]) if (missing(index) && !this.asking.has(index)) void this.ask(index);
     for (const index of this.parts.keys()) if (index < first - kept / 2 || index > last + kept / 2) this.parts.delete(index);
     this.follow();
   }
@@ -125,6 +139,7 @@ export class Rows<T> {
     const controller = new AbortController();
     this.asking.get(index)?.abort();
     this.asking.set(index, controller);
+    if (anew) this.begun = controller;
     try {
       const tag = anew ? undefined : this.parts.get(index)?.tag;
       const first = index * chunk;
@@ -159,14 +174,17 @@ export class Rows<T> {
     }
     const before = this.parts.get(index);
     if (!list) {
-      if (before) before.read = now;
+      if (before) {
+        before.read = now;
+        before.stale = false;
+      }
     } else {
       this.parts.set(index, { items: list.items, tag, read: now });
       this.total.value = list.total;
       this.counts.value = list.counts ?? {};
       this.since = list.since ?? this.since;
     }
-    this.asOf.value = Math.min(...[...this.parts.values()].map((part) => part.read));
+    this.asOf.value = Math.min(...[...this.parts.values()].filter((part) => !part.stale).map((part) => part.read));
     this.version.value++;
     this.show(this.from, this.until);
   }
@@ -184,7 +202,7 @@ export class Rows<T> {
   refresh(): void {
     const [first, last] = [Math.floor(this.from / chunk), Math.floor(Math.max(this.from, this.until - 1) / chunk)];
     for (let index = first; index <= last; index++) if (!this.asking.has(index)) void this.ask(index);
-    for (const index of this.parts.keys()) if (index < first || index > last) this.parts.delete(index);
+    for (const [index, part] of this.parts) if (index < first || index > last) part.stale = true;
   }
 
   private follow(): void {

@@ -1,6 +1,6 @@
 // Notes when what is measured is painted. It runs in the page before the page's own scripts.
 (() => {
-  const seen = (globalThis.watched = { lcp: 0, cls: 0, blocked: 0, long: [], frames: 0, reports: 0 });
+  const seen = (globalThis.watched = { lcp: 0, cls: 0, blocked: 0, long: [], frames: 0, moves: 0, reports: 0 });
   const observe = (type, note) => new PerformanceObserver((list) => list.getEntries().forEach(note)).observe({ type, buffered: true });
   observe("largest-contentful-paint", (entry) => (seen.lcp = entry.startTime));
   observe("layout-shift", (entry) => entry.hadRecentInput || (seen.cls += entry.value));
@@ -30,7 +30,14 @@
   seen.rows = seen.when(() => document.querySelector(".row:not(.absent) a"));
 
   // How long the newest key took to show.
-  addEventListener("keydown", (event) => (seen.key = painted().then((now) => now - event.timeStamp)), true);
+  const cursor = () => document.querySelector(".row.at a")?.href;
+  addEventListener("keydown", (event) => {
+    const before = cursor();
+    seen.key = painted().then((now) => {
+      if (cursor() !== before) seen.moves++;
+      return now - event.timeStamp;
+    });
+  }, true);
 
   // How long it took until the rows that the hub picked by the newest filter showed.
   let typed = 0;

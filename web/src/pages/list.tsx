@@ -1,7 +1,7 @@
 // Lists: everything of one kind, over all of the fleet.
 
 import { signal, useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import type { ComponentChild } from "preact";
 import { get } from "../api";
 import { copy, provide, record, say, type Command } from "../commands";
@@ -56,7 +56,7 @@ export function List<T>(props: ListProps<T>) {
   const wrong = props.faults ?? faults;
   useEffect(readViews, []);
   useEffect(() => () => rows.close(), [rows]);
-  useEffect(() => rows.query(filter, sort), [rows, filter, sort]);
+  useLayoutEffect(() => rows.query(filter, sort), [rows, filter, sort]); // before it is painted: an answer takes long enough
 
   const set = (text: string) => adjust({ filter: text });
   const chosen = (): T[] => {
