@@ -155,8 +155,8 @@ compare-health: ## Compare our health rules' verdicts with other people's: DIR=a
 	go run ./tools/health '$(DIR)'
 
 .PHONY: scale
-scale: plural ## Load a hub with simulated fleets, and measure it; prints lines like bench, in some 20 minutes.
-	go test -run "^$$" -bench . -benchtime 1x -timeout 30m ./test/scale
+scale: plural ## Load a hub with simulated fleets, and measure it and its page; prints lines like bench, in some 25 minutes.
+	go test -run "^$$" -bench . -benchtime 1x -timeout 45m ./test/scale
 
 # A git work tree or a bare repository. REV, PATHS, API_VERSIONS, FORMAT=json, JOBS and TIME=1 may be given too.
 REPO :=

@@ -46,7 +46,8 @@ type tab struct {
 func (f *simulated) browser(hub *tap) *browser {
 	f.t.Helper()
 	program := needs.Program(f.t, "chromium", "Debian's package chromium")
-	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.UserDataDir(f.t.TempDir()),
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
+		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.UserDataDir(f.t.TempDir()),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-quic", true), chromedp.Flag("ignore-certificate-errors", true),
 		chromedp.Flag("enable-precise-memory-info", true), chromedp.WindowSize(1600, 1000))
 	allocated, free := chromedp.NewExecAllocator(f.t.Context(), options...)
@@ -81,9 +82,9 @@ func (b *browser) tab(prepare ...func(*tab)) *tab {
 
 // far has the hub answer after 40 ms, at 10 Mbit/s.
 func far(t *tab) {
-	must(t, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{MatchedNetworkConditions: []*network.Conditions{
-		{Latency: 40, DownloadThroughput: 10e6 / 8, UploadThroughput: 10e6 / 8},
-	}})
+	away := &network.Conditions{Latency: 40, DownloadThroughput: 10e6 / 8, UploadThroughput: 10e6 / 8}
+	must(t, network.EmulateNetworkConditionsByRule,
+		network.EmulateNetworkConditionsByRuleParams{MatchedNetworkConditions: []*network.Conditions{away}})
 }
 
 // slow has the page's processor be four times as slow.
@@ -104,6 +105,13 @@ func (t *tab) open(path string) float64 {
 	t.t.Helper()
 	t.must(chromedp.Do(t.ctx, chromedp.Navigate("https://"+t.hub.address()+path)))
 	return t.number("watched.rows")
+}
+
+// steps logs when the page asked for what, and had it.
+func (t *tab) steps(what string) {
+	t.t.Helper()
+	t.t.Logf("%s, begun, first byte, last byte: %s", what, eval[string](t, `["navigation", "resource", "paint"].flatMap((type) => performance.getEntriesByType(type))
+		.map((e) => e.name.replace(location.origin, "") + " " + [e.startTime, e.responseStart ?? 0, e.responseEnd ?? 0].map(Math.round)).join("; ")`))
 }
 
 // eval is what an expression, or the promise that it gives, comes to.

@@ -41,6 +41,7 @@ func BenchmarkPage(b *testing.B) {
 		before := hub.bytes.Load()
 		cold = append(cold, t.open("/fleet"))
 		kilobytes = append(kilobytes, float64(hub.bytes.Load()-before)/1e3)
+		t.steps("a new browser")
 		chromium.end()
 	}
 	figure("page_first_rows_ms", middleOf(b, "first rows, a new browser, in milliseconds", cold), "ms", 500)
@@ -48,21 +49,24 @@ func BenchmarkPage(b *testing.B) {
 
 	chromium := f.browser(hub)
 	chromium.tab().open("/fleet")
-	var warm, lcp, cls, blocked []float64
+	var warm, lcp, cls, blocked, long []float64
 	for range pageOpens {
 		t := chromium.tab(far)
 		warm = append(warm, t.open("/fleet"))
+		t.steps("far away")
 		t.close()
 		t = chromium.tab(far, slow)
 		t.open("/fleet")
 		<-time.After(time.Second) // what moves late counts
 		lcp, cls, blocked = append(lcp, t.number("watched.lcp")), append(cls, t.number("watched.cls")), append(blocked, t.number("watched.blocked"))
+		long = append(long, eval[[]float64](t, "watched.long")...)
 		t.close()
 	}
 	figure("page_first_rows_40ms_rtt_ms", middleOf(b, "first rows, 40 ms and 10 Mbit/s away, in milliseconds", warm), "ms", 500)
 	figure("page_slow_lcp_ms", middleOf(b, "largest paint, the same with a fourth of a processor, in milliseconds", lcp), "ms", 1200)
 	slices.Sort(cls)
 	figure("page_slow_cls", cls[len(cls)-1], "", 0.02)
+	b.Logf("tasks of more than 50 ms, with a fourth of a processor: %.0f ms", long)
 	figure("page_slow_blocked_ms", middleOf(b, "blocked, in milliseconds", blocked), "ms", 100)
 
 	t := chromium.tab()
@@ -94,15 +98,20 @@ func (t *tab) filters() float64 {
 	t.t.Helper()
 	t.press("/")
 	var took []float64
+	worst, at := 0.0, ""
 	for _, filter := range []string{"c-0012", "s-03 c-09", "stage:prod", "p1 health:healthy", "region:r3 c-004", "health:degraded"} {
 		for _, key := range append(spelled(filter), slices.Repeat([]string{kb.Backspace}, len(filter))...) {
 			t.press(key)
 			if ms := t.number("watched.picked"); ms >= 0 { // else it is no filter yet
 				took = append(took, ms)
+				if ms > worst {
+					worst, at = ms, eval[string](t, `document.querySelector("#filter").value`)
+				}
 			}
 		}
 	}
 	t.press("\r") // back to the rows
+	t.t.Logf("the longest was that for %q", at)
 	return t.quantile("keys of filters", took)
 }
 

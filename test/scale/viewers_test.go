@@ -35,8 +35,8 @@ func (f *simulated) viewers(n int) (tokens []string) {
 	for i := range n {
 		token := fleet.NewToken()
 		tokens = append(tokens, token)
-		fmt.Fprintf(&text, "---\napiVersion: plural.sh/v1alpha1\nkind: User\nmetadata: {name: viewer-%02d}\nspec: {groups: [viewers], tokens: [{name: t, hash: %q}]}\n",
-			i, fleet.HashToken(token))
+		fmt.Fprintf(&text, "---\napiVersion: plural.sh/v1alpha1\nkind: User\nmetadata: {name: viewer-%02d}\n"+
+			"spec: {groups: [viewers], tokens: [{name: t, hash: %q}]}\n", i, fleet.HashToken(token))
 	}
 	work := filepath.Join(f.dir, "fleet")
 	f.write(filepath.Join(work, "access", "viewers.yaml"), []byte(text.String()))
@@ -61,8 +61,10 @@ func (f *simulated) watched(b *testing.B, tokens []string) {
 	viewers := make([]*viewer, len(tokens))
 	for i, token := range tokens {
 		stages, regions := []string{"dev", "prod"}, 7
-		v := &viewer{f: f, token: token, filter: fmt.Sprintf("stage:%s region:r%d s-%02d", stages[i%2], i/2%regions, i/2/regions)}
-		v.http = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: f.roots, MinVersion: tls.VersionTLS13}, ForceAttemptHTTP2: true}}
+		v := &viewer{f: f, token: token, filter: fmt.Sprintf("stage:%s region:r%d c-0%d", stages[i%2], i/2%regions, i/2/regions)}
+		v.http = &http.Client{Transport: &http.Transport{
+			TLSClientConfig: &tls.Config{RootCAs: f.roots, MinVersion: tls.VersionTLS13}, ForceAttemptHTTP2: true,
+		}}
 		viewers[i] = v
 		all.Go(func() {
 			defer v.http.CloseIdleConnections()
@@ -129,7 +131,8 @@ func (v *viewer) look(ctx context.Context) error {
 }
 
 func (v *viewer) window(ctx context.Context) (names []string, since string, err error) {
-	response, err := v.ask(ctx, "/v1/deployments", url.Values{"filter": {v.filter}, "sort": {"-health,cluster,service"}, "limit": {fmt.Sprint(viewerWindow)}})
+	response, err := v.ask(ctx, "/v1/deployments",
+		url.Values{"filter": {v.filter}, "sort": {"-health,cluster,service"}, "limit": {fmt.Sprint(viewerWindow)}})
 	if err != nil {
 		return nil, "", err
 	}

@@ -97,6 +97,12 @@ export function Table<T>(props: Props<T>) {
     props.cursor.value = rows.source.name(arrived);
   }, [arrived]);
 
+  // The row that looks chosen is the one that keys act on: also the first one, and where the chosen one is here no longer.
+  const shown = rows.at(at);
+  useEffect(() => {
+    if (shown && waiting.current < 0 && rows.place(props.cursor.value) < 0) props.cursor.value = rows.source.name(shown);
+  }, [shown]);
+
   const mark = (places: number[]) => {
     const names = new Set(props.marked);
     for (const one of places) {
