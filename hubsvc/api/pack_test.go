@@ -41,7 +41,8 @@ func TestLongListsAreCompressedForWhoTakesIt(t *testing.T) {
 	}
 	_, want, plain := get("/v1/deployments", "identity")
 	for accepts, packs := range map[string]bool{
-		"gzip, deflate, br, zstd": true, "br, GZIP;q=0.5": true, "gzip;q=0": false, "gzip;q=0.000, *": false, "br": false, "": false, "gzipped": false, "gzip;q=x": false,
+		"gzip, deflate, br, zstd": true, "br, GZIP;q=0.5": true, "gzip;q=0": false, "gzip;q=0.000, *": false,
+		"br": false, "": false, "gzipped": false, "gzip;q=x": false,
 	} {
 		coding, text, length := get("/v1/deployments", accepts)
 		if text != want || (coding == "gzip") != packs || packs && length > plain/4 {

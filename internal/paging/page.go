@@ -65,7 +65,8 @@ func (t Table[T]) Start(q Query) (*Page[T], error) {
 func (t Table[T]) deciding(asked []key[T]) int {
 	for i := range asked {
 		rest := asked[i:]
-		if len(rest) <= len(t.ID) && slices.EqualFunc(rest, t.ID[:len(rest)], func(k key[T], name string) bool { return k.name == name && !k.down }) {
+		same := func(k key[T], name string) bool { return k.name == name && !k.down }
+		if len(rest) <= len(t.ID) && slices.EqualFunc(rest, t.ID[:len(rest)], same) {
 			return i
 		}
 	}

@@ -110,8 +110,7 @@ func (t *tab) open(path string) float64 {
 // steps logs when the page asked for what, and had it.
 func (t *tab) steps(what string) {
 	t.t.Helper()
-	t.t.Logf("%s, begun, first byte, last byte: %s", what, eval[string](t, `["navigation", "resource", "paint"].flatMap((type) => performance.getEntriesByType(type))
-		.map((e) => e.name.replace(location.origin, "") + " " + [e.startTime, e.responseStart ?? 0, e.responseEnd ?? 0].map(Math.round)).join("; ")`))
+	t.t.Logf("%s, begun, first byte, last byte: %s", what, eval[string](t, "watched.steps()"))
 }
 
 // eval is what an expression, or the promise that it gives, comes to.

@@ -58,7 +58,8 @@ func BenchmarkPage(b *testing.B) {
 		t = chromium.tab(far, slow)
 		t.open("/fleet")
 		<-time.After(time.Second) // what moves late counts
-		lcp, cls, blocked = append(lcp, t.number("watched.lcp")), append(cls, t.number("watched.cls")), append(blocked, t.number("watched.blocked"))
+		lcp, cls = append(lcp, t.number("watched.lcp")), append(cls, t.number("watched.cls"))
+		blocked = append(blocked, t.number("watched.blocked"))
 		long = append(long, eval[[]float64](t, "watched.long")...)
 		t.close()
 	}
@@ -79,7 +80,8 @@ func BenchmarkPage(b *testing.B) {
 	figure("page_key_paint_p99_ms", t.quantile("keys", t.cursor()), "ms", 33)
 	t.number("watched.long.length = watched.frames = 0")
 	<-time.After(pageStorm)
-	b.Logf("tasks of more than 50 ms: %.0f ms; the document changed %.1f times a second", eval[[]float64](t, "watched.long"), t.number("watched.frames")/pageStorm.Seconds())
+	b.Logf("tasks of more than 50 ms: %.0f ms; the document changed %.1f times a second",
+		eval[[]float64](t, "watched.long"), t.number("watched.frames")/pageStorm.Seconds())
 	figure("page_long_tasks", t.number("watched.long.length"), "", 0)
 	must(t, heapprofiler.CollectGarbage, cdp.Empty{})
 	figure("page_heap_mb", must(t, runtime.GetHeapUsage, cdp.Empty{}).UsedSize/1e6, "MB", 30)
@@ -130,7 +132,8 @@ func (t *tab) jumps() float64 {
 		})()`, part)))
 	}
 	t.press(kb.End)
-	t.number(`watched.when(() => document.querySelector(".row.at:not(.absent)")?.ariaRowIndex === document.querySelector(".table").ariaRowCount)`)
+	t.number(`watched.when(() => document.querySelector(".row.at:not(.absent)")?.ariaRowIndex ===
+		document.querySelector(".table").ariaRowCount)`)
 	t.press(kb.Home)
 	t.number(`watched.when(() => document.querySelector(".row.at:not(.absent)")?.ariaRowIndex === "2")`)
 	t.quantile("jumps", took)

@@ -79,7 +79,8 @@ func (t *tab) tree(b *testing.B) float64 {
 		took = append(took, t.number(`(() => {
 			const began = performance.now();
 			window.dispatchEvent(new KeyboardEvent("keydown", { key: "t" }));
-			const whole = () => document.querySelector("[role=treegrid]")?.getAttribute("aria-rowcount") === "1500" && document.querySelector(".twig");
+			const whole = () => document.querySelector("[role=treegrid]")?.getAttribute("aria-rowcount") === "1500" &&
+				document.querySelector(".twig");
 			return watched.when(whole).then((now) => now - began);
 		})()`))
 		t.number(`(history.back(), watched.when(() => document.querySelector(".row:not(.absent) a")))`)

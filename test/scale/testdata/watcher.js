@@ -64,6 +64,11 @@
     return response;
   };
 
+  // When the page asked for what, and had it.
+  seen.steps = () => ["navigation", "resource", "paint"].flatMap((type) => performance.getEntriesByType(type))
+    .map((entry) => entry.name.replace(location.origin, "") + " " +
+      [entry.startTime, entry.responseStart ?? 0, entry.responseEnd ?? 0].map(Math.round)).join("; ");
+
   // How often the table changes.
   addEventListener("DOMContentLoaded", () => new MutationObserver(() => seen.frames++)
     .observe(document.body, { subtree: true, childList: true, attributes: true, characterData: true }));
