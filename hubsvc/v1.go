@@ -1,6 +1,7 @@
 package hubsvc
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -29,13 +30,21 @@ func apiRoutes() [][]openapi.Route {
 func (h *hub) apiOptions(document []byte) api.Options {
 	return api.Options{
 		View: h.view, Sources: h.status.List, Hub: h.status.Hub, Look: h.sync, Document: document, Leaving: h.left,
-		Sync: h.reaching.channels.Sync, Edit: h.committer.Change, Connections: h.status.Connections, Now: time.Now,
+		Sync: h.reaching.channels.Sync, Edit: h.edit, Connections: h.status.Connections, Now: time.Now,
 		History: h.history.List, Revision: h.history.Revision,
 		Follow: func(since string, kinds []v1.ChangeKind, filters func(v1.ChangeKind) string) (api.Follower, error) {
 			return h.view.Follow(since, kinds, filters)
 		},
 		Allow: h.allow,
 	}
+}
+
+// edit commits what somebody asks for.
+func (h *hub) edit(ctx context.Context, by principal.Person, e api.Edit) (*v1.Edited, error) {
+	if e.Action == api.ActionUpgrade {
+		return h.upgrader.Ask(ctx, by, e)
+	}
+	return h.committer.Change(ctx, by, e)
 }
 
 // allow is who sends a request, unless they may not do the verb.
