@@ -37,7 +37,7 @@ type Me struct {
 	// Tokens are those of a user of the fleet; false: there is no such user.
 	Tokens func(user string) ([]fleet.UserToken, bool)
 	// EndLogins ends all logins of whoever asks, by a commit. A *Refused is answered as such.
-	EndLogins func(ctx context.Context, by principal.Person) (commit string, err error)
+	EndLogins func(ctx context.Context, by principal.Person) (*v1.Edited, error)
 	Now       func() time.Time
 	// Ticket makes a ticket with which a browser logs in to the page, once.
 	Ticket func(ctx context.Context, p *principal.Person) (ticket string, expires time.Time, err error)

@@ -65,7 +65,7 @@ func (m *Me) logoutEverywhere(w http.ResponseWriter, r *http.Request, p principa
 		refuse(w, http.StatusTooManyRequests, v1.Error{Message: "logins of " + strconv.Quote(p.Name) + " were ended just now", Fix: "wait some minutes"})
 		return
 	}
-	commit, err := m.EndLogins(r.Context(), p)
+	edited, err := m.EndLogins(r.Context(), p)
 	if refused := new(Refused); errors.As(err, &refused) {
 		refuseError(w, err)
 		return
@@ -76,5 +76,5 @@ func (m *Me) logoutEverywhere(w http.ResponseWriter, r *http.Request, p principa
 		})
 		return
 	}
-	reply(w, http.StatusOK, v1.Edited{Commit: commit})
+	reply(w, http.StatusOK, edited)
 }
