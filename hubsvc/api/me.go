@@ -133,7 +133,9 @@ func (m *Me) kubeToken(w http.ResponseWriter, r *http.Request, p principal.Perso
 func (m *Me) pageTicket(w http.ResponseWriter, r *http.Request, p principal.Person) {
 	switch {
 	case r.Header.Get("Authorization") == "":
-		refuse(w, http.StatusForbidden, v1.Error{Message: "this browser is logged in already", Fix: "for another one, in a terminal: plural hub open"})
+		refuse(w, http.StatusForbidden, v1.Error{
+			Message: "this browser is logged in already", Fix: "for another one, in a terminal: plural hub open",
+		})
 		return
 	case p.Session != nil && p.Session.Federation != "":
 		refuse(w, http.StatusForbidden, v1.Error{Message: "a login of a program opens no page", Fix: "log in as a person: plural auth login"})
