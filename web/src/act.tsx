@@ -44,7 +44,7 @@ function Proposal({ change }: { change: Change }) {
     try {
       const body = {
         ...change.body, ...(message.value ? { message: message.value } : {}), ...(shown.value?.base ? { base: shown.value.base } : {}),
-        ...(confirmed.value ? { confirm: confirmed.value } : {}),
+        ...(confirmed.value ? { confirm: confirmed.value } : {}), ...(shown.value?.version ? { version: shown.value.version } : {}),
       };
       edited.value = await post<Edited>(change.path, body);
       record(change.title, change.cli, edited.value.commit ? "committed as " + short(edited.value.commit) : edited.value.url ?? "it was so already");
