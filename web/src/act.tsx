@@ -1,7 +1,7 @@
 // Changes: what a commit would be is shown first, and how it fares afterwards.
 
 import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import { Refusal, below, get, post } from "./api";
 import { copy, dialog, record } from "./commands";
@@ -33,6 +33,14 @@ function Proposal({ change }: { change: Change }) {
   const busy = useSignal(false);
   const edited = useSignal<Edited | undefined>(undefined);
   const confirmed = useSignal("");
+  const field = useRef<HTMLInputElement>(null);
+  // An Enter that opened this is no answer to it.
+  const since = useRef(Infinity);
+  useEffect(() => {
+    if (!shown.value) return;
+    since.current = Date.now();
+    field.current?.focus();
+  }, [shown.value]);
   useEffect(() => {
     // A replica of before there were dry runs takes no base, and so refuses this in place of doing it.
     post<Edited>(change.path, { ...change.body, base: "" }, { "dry-run": true }).then(
@@ -70,15 +78,15 @@ function Proposal({ change }: { change: Change }) {
       {edited.value ? <Followed edited={edited.value} service={change.service} /> : (
         <form class="actions" onSubmit={(event) => {
           event.preventDefault();
-          void commit();
+          if (Date.now() - since.current > 400) void commit();
         }}>
-          <input aria-label="Message of the commit" placeholder={"message: " + (shown.value?.message ?? "")} value={message.value} maxLength={4000}
+          <input class="wide" ref={field} aria-label="Message of the commit" placeholder={"message: " + (shown.value?.message ?? "")} value={message.value} maxLength={4000}
             onInput={(event) => (message.value = event.currentTarget.value)} />
           {shown.value?.confirm ? (
             <label>Type <code>{shown.value.confirm}</code> once more: <input value={confirmed.value} autocomplete="off" spellcheck={false}
               onInput={(event) => (confirmed.value = event.currentTarget.value)} /></label>
           ) : null}
-          <button type="submit" class="main" data-first disabled={!shown.value || nothing || busy.value || (shown.value.confirm ?? "") !== confirmed.value}>{busy.value ? "Committing…" : "Commit"}</button>
+          <button type="submit" class="main" disabled={!shown.value || nothing || busy.value || (shown.value.confirm ?? "") !== confirmed.value}>{busy.value ? "Committing…" : "Commit"}</button>
           <button type="button" onClick={() => (dialog.value = undefined)}>Cancel</button>
         </form>
       )}
@@ -144,7 +152,7 @@ export function Unified({ name, diff }: { name: string; diff: string }) {
       <figcaption><code><Text of={name} /></code></figcaption>
       <pre tabIndex={0} aria-label={"Changes of " + name}>
         {lines.slice(0, mostLines).map((line, i) => (
-          <span key={i} class={line.startsWith("+") ? "add" : line.startsWith("-") ? "del" : line.startsWith("@@") ? "dim" : ""}><Text of={line} />{"\n"}</span>
+          <span key={i} class={i < 2 || line.startsWith("@@") ? "dim" : line.startsWith("+") ? "add" : line.startsWith("-") ? "del" : ""}><Text of={line} />{"\n"}</span>
         ))}
         {lines.length > mostLines ? <span class="dim">{count(lines.length - mostLines, "line")} more: git has them.</span> : null}
       </pre>
