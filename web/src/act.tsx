@@ -103,6 +103,7 @@ function Followed({ edited, service }: { edited: Edited; service: string | undef
     const commit = edited.commit;
     let timer: number | undefined;
     let left = false;
+    let well = 0; // readings in a row: the first may be of before agents knew of it
     const ask = async () => {
       try {
         const revision = await get<Revision>(below("/v1/history", commit));
@@ -111,8 +112,9 @@ function Followed({ edited, service }: { edited: Edited; service: string | undef
           done.value = true;
         } else if (revision.result === "current" || revision.result === "superseded") {
           const now = service ? await get<Service>(below("/v1/services", service)) : undefined;
-          done.value = !now || now.ready === now.clusters || now.suspended === true;
-          said.value = now ? `the hub serves it; ${now.ready} of ${count(now.clusters, "cluster")} well` : "the hub serves it";
+          well = !now || now.ready === now.clusters || now.suspended ? well + 1 : 0;
+          done.value = !now || well > 1;
+          said.value = now?.suspended ? "the hub serves it; agents leave the service alone" : now ? `the hub serves it; ${now.ready} of ${count(now.clusters, "cluster")} well` : "the hub serves it";
         }
       } catch {
         // It is asked again.
