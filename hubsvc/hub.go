@@ -59,6 +59,7 @@ import (
 	"github.com/pluralsh/plural/internal/httpclient"
 	"github.com/pluralsh/plural/internal/logring"
 	"github.com/pluralsh/plural/workspace/snapshot"
+	"github.com/pluralsh/plural/workspace/unread"
 )
 
 // Bounds of Options.MaxFileBytes. No file can have more than all of a bundle.
@@ -284,7 +285,14 @@ func (h *hub) build(nats *natsd.Server) (err error) {
 func (h *hub) buildPlanning() (err error) {
 	h.committer, err = committer.New(committer.Options{
 		Repo: h.Repo, Branch: h.Branch, Edits: h.Edits, Keys: h.RepoKeys, Dir: filepath.Join(h.Data, "edits"),
-		Waiting:   func(service string) map[string]bool { return h.view.Waiting(service) },
+		Waiting: func(service string) map[string]bool { return h.view.Waiting(service) },
+		Judge: func(ctx context.Context, next *snapshot.Snapshot) []v1.Problem {
+			if h.MaxFileBytes > 0 {
+				next.Limit(h.MaxFileBytes)
+			}
+			return h.planner.Judge(ctx, next)
+		},
+		Unread:    func(next *snapshot.Snapshot, service string) []unread.Name { return h.planner.Unread(next, service) },
 		Committed: h.hintInstallation, Log: h.Log,
 	})
 	if err != nil {

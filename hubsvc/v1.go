@@ -30,7 +30,7 @@ func apiRoutes() [][]openapi.Route {
 func (h *hub) apiOptions(document []byte) api.Options {
 	return api.Options{
 		View: h.view, Sources: h.status.List, Hub: h.status.Hub, Look: h.sync, Document: document, Leaving: h.left,
-		Sync: h.reaching.channels.Sync, Edit: h.committer.Change, Connections: h.status.Connections, Now: time.Now,
+		Sync: h.reaching.channels.Sync, Edit: h.edit, Connections: h.status.Connections, Now: time.Now,
 		Views:   func() v1.ViewList { return h.planner.Plan().Views },
 		History: h.history.List, Revision: h.history.Revision,
 		Follow: func(since string, kinds []v1.ChangeKind, items []string, filters func(v1.ChangeKind) string) (api.Follower, error) {
@@ -42,6 +42,14 @@ func (h *hub) apiOptions(document []byte) api.Options {
 		},
 		Allow: h.allow,
 	}
+}
+
+// edit commits what somebody asks for.
+func (h *hub) edit(ctx context.Context, by principal.Person, e api.Edit) (*v1.Edited, error) {
+	if e.Action == api.ActionUpgrade {
+		return h.upgrader.Ask(ctx, by, e)
+	}
+	return h.committer.Change(ctx, by, e)
 }
 
 // allow is who sends a request, unless they may not do the verb.
@@ -100,7 +108,7 @@ func (h *hub) me(pages *signin.Pages) *api.Me {
 		Sees:  func(p principal.Person, cluster string) bool { return h.planner.Access().Sees(p, cluster) },
 		Issue: h.people.Issue, Ticket: pages.Ticket, Now: time.Now,
 		Tokens: func(user string) ([]fleet.UserToken, bool) { return h.planner.Directory().Tokens(user) },
-		EndLogins: func(ctx context.Context, by principal.Person) (string, error) {
+		EndLogins: func(ctx context.Context, by principal.Person) (*v1.Edited, error) {
 			return h.committer.EndLogins(ctx, by, time.Now())
 		},
 	}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,6 +74,9 @@ type Proposal struct {
 	Depth int
 	// To is the branch that the commit is pushed to, which must not be there yet. Empty: the one that it is made on.
 	To string
+	// Review is shown the tip and the branch as it would be, before that is pushed. Nothing is when it returns an error, which is then
+	// that of Propose. It is asked for each commit that is made, and for none where the plan changes nothing. May be nil.
+	Review func(tip, next *Tip) error
 }
 
 // Commit changes files at the tip of the branch, and returns the commit that is there then: the tip itself when the plan
@@ -222,6 +226,14 @@ func (e *PushError) Error() string { return fmt.Sprintf("push to branch %q: %v",
 // Unwrap is the cause.
 func (e *PushError) Unwrap() error { return e.Cause }
 
+// Declined says that the remote was reached, and takes no push to that branch, such as one that is protected.
+func (e *PushError) Declined() bool {
+	said := e.Cause.Error() // the transport makes texts of what the server says
+	return slices.ContainsFunc([]string{"hook declined", "protected branch", "rule violations"}, func(words string) bool {
+		return strings.Contains(said, words)
+	})
+}
+
 // refusal is what the remote says against a commit on top of a tip.
 type refusal struct {
 	tip string
@@ -239,6 +251,9 @@ func (r *Remote) try(ctx context.Context, auth transport.AuthMethod, p Proposal,
 		}
 		next, err := tip.head.with(tip.Files, planned, p.By, r.Sign)
 		if id = next.String(); err != nil || next == tip.head.commit.Hash {
+			return err
+		}
+		if err := tip.reviewed(next, p.Review); err != nil {
 			return err
 		}
 		if p.To != "" {

@@ -103,17 +103,3 @@ type Synced struct {
 	Absent int      `json:"absent"`
 	Names  []string `json:"names,omitempty"`
 }
-
-// EditRequest is what goes with suspend, resume and ack.
-type EditRequest struct {
-	// Token is what is agreed to, for ack.
-	Token string `json:"token,omitempty"`
-	// Message is the commit's; empty: one is made.
-	Message string `json:"message,omitempty"`
-}
-
-// Edited is the commit that an edit became.
-type Edited struct {
-	// Commit is empty when everything was so already.
-	Commit string `json:"commit,omitempty"`
-}

@@ -420,4 +420,6 @@ func (p Problem) Equal(other Problem) bool { return reflect.DeepEqual(p, other) 
 type Error struct {
 	Message string `json:"message"`
 	Fix     string `json:"fix,omitempty"`
+	// Problems are what is wrong with an edit, each at its place, where there are such.
+	Problems []Problem `json:"problems,omitempty"`
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/pluralsh/plural/agent/identity"
 	"github.com/pluralsh/plural/cli/pkg"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/installer/packs"
 	"github.com/pluralsh/plural/test/support/kubetest"
 	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/packs"
 )
 
 // clusterAt is one as origin has it.

@@ -1,14 +1,10 @@
 package document
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/workspace/yamledit"
@@ -19,9 +15,9 @@ func Assigned(args []string, place func(key string) string) ([]yamledit.Field, e
 	return assigned(args, place, func(text string) (any, error) { return text, nil })
 }
 
-// Valued is Assigned for values that may be more than texts, as Value reads them.
+// Valued is Assigned for values that may be more than texts, as yamledit.Value reads them.
 func Valued(args []string, place func(key string) string) ([]yamledit.Field, error) {
-	return assigned(args, place, Value)
+	return assigned(args, place, yamledit.Value)
 }
 
 func assigned(args []string, place func(string) string, value func(string) (any, error)) ([]yamledit.Field, error) {
@@ -52,84 +48,6 @@ func assigned(args []string, place func(string) string, value func(string) (any,
 		fields = append(fields, f)
 	}
 	return fields, nil
-}
-
-// Value reads a text as YAML: 3 is a number, true a bool, [a, b] a list. What could be a number and would not be written so,
-// such as 1.10 or 007, is a text: it is somebody's version rather than 1.1. So is a template, and whatever is no YAML.
-func Value(text string) (any, error) {
-	if strings.HasPrefix(text, "{{") {
-		return text, nil
-	}
-	var n, more yaml.Node
-	decoder := yaml.NewDecoder(strings.NewReader(text))
-	err := decoder.Decode(&n)
-	if err == nil && !errors.Is(decoder.Decode(&more), io.EOF) {
-		err = errors.New("it is more than one value")
-	}
-	switch {
-	case strings.IndexAny(text, "[{\"'") != 0:
-		if err != nil || n.Content[0].Kind != yaml.ScalarNode { // such as "a: b", which is meant as it stands
-			return text, nil
-		}
-		return scalar(n.Content[0], text), nil
-	case err != nil:
-		return nil, errors.New("it begins like a list, a mapping or a text in quotes, and does not end so")
-	}
-	return decoded(n.Content[0])
-}
-
-// scalar is what a scalar means that is written as text.
-func scalar(n *yaml.Node, text string) any {
-	switch n.ShortTag() {
-	case "!!int":
-		if i, err := strconv.Atoi(text); err == nil && strconv.Itoa(i) == text {
-			return i
-		}
-	case "!!float":
-		if f, err := strconv.ParseFloat(text, 64); err == nil && strconv.FormatFloat(f, 'g', -1, 64) == text {
-			return f
-		}
-	case "!!bool":
-		if text == "true" || text == "false" {
-			return text == "true"
-		}
-	}
-	return text
-}
-
-// decoded is a list, a mapping or a text in quotes.
-func decoded(n *yaml.Node) (any, error) {
-	switch n.Kind {
-	case yaml.SequenceNode:
-		list := []any{}
-		for _, item := range n.Content {
-			v, err := decoded(item)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, v)
-		}
-		return list, nil
-	case yaml.MappingNode:
-		mapping := map[string]any{}
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if n.Content[i].Kind != yaml.ScalarNode {
-				return nil, errors.New("it has a key that is no text")
-			}
-			v, err := decoded(n.Content[i+1])
-			if err != nil {
-				return nil, err
-			}
-			mapping[n.Content[i].Value] = v
-		}
-		return mapping, nil
-	case yaml.ScalarNode:
-		if n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {
-			return n.Value, nil
-		}
-		return scalar(n, n.Value), nil
-	}
-	return nil, errors.New("it has an alias")
 }
 
 // Nested is fields as the mapping that holds them, for a document that is not written yet.

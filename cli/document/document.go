@@ -74,7 +74,7 @@ func (c *Change) Set(ctx context.Context, name, usage string, fields []yamledit.
 		c.Factory.Say("%s %s says so already, in %s", c.noun(), ui.Clean(name), planned.File)
 		return nil
 	}
-	return c.carryOut(ctx, repo, name, planned, subject(name, fields))
+	return c.carryOut(ctx, repo, name, planned, yamledit.Subject(name, fields))
 }
 
 // Delete takes a document away, once the person has typed its name, or given it as confirm. toll says what goes with it, and may
@@ -215,43 +215,3 @@ func (c *Change) inUse(name string, err error) error {
 }
 
 func (c *Change) noun() string { return strings.ToLower(c.Kind) }
-
-// longestSubject is how long a commit's first line gets, in bytes.
-const longestSubject = 72
-
-// subject is a commit's message about fields: what they are set to, where that fits in a line.
-func subject(name string, fields []yamledit.Field) string {
-	var values, keys []string
-	for _, f := range fields {
-		key := label(f.Key)
-		keys = append(keys, key)
-		switch f.Value.(type) {
-		case nil:
-			values = append(values, "no "+key)
-		case map[string]any, []any:
-			values = append(values, key)
-		default:
-			values = append(values, fmt.Sprintf("%s=%v", key, f.Value))
-		}
-	}
-	for _, list := range [][]string{values, keys} {
-		line := "Set " + strings.Join(list, ", ") + " of " + name
-		if len(line) <= longestSubject && ui.Clean(line) == line && !strings.Contains(line, "\n") {
-			return line
-		}
-	}
-	return "Change " + name
-}
-
-// label is a field as people named it: in the path of a value, a backslash is theirs.
-func label(key string) string {
-	if value, ok := strings.CutPrefix(key, "spec.helm.values."); ok {
-		return value
-	}
-	for _, prefix := range []string{"spec.parameters.", "spec.source.", "spec."} {
-		if rest, ok := strings.CutPrefix(key, prefix); ok {
-			return yamledit.Plain(rest)
-		}
-	}
-	return key
-}

@@ -80,7 +80,8 @@ func open(ctx context.Context, f *cmdutil.Factory) error {
 // earlier release gives none, and one that does not take the login shows how to log in.
 func ticketed(ctx context.Context, f *cmdutil.Factory, hub *client.Client) (string, error) {
 	ticket, ok, err := hub.PageTicket(ctx)
-	if refused := new(client.Error); errors.As(err, &refused) && (refused.Status == http.StatusUnauthorized || refused.Status == http.StatusForbidden) {
+	refused := new(client.Error)
+	if errors.As(err, &refused) && (refused.Status == http.StatusUnauthorized || refused.Status == http.StatusForbidden) {
 		f.Say("the page opens without a login: %s; %s", ui.Clean(refused.Message), ui.Clean(refused.Fix))
 		return hub.Address(), nil
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/pluralsh/plural/cli/pkg"
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/installer/clusters"
-	"github.com/pluralsh/plural/installer/packs"
 	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/packs"
 )
 
 // Install is one package on its way.

@@ -12,8 +12,8 @@ import (
 	"github.com/pluralsh/plural/cli/change"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/installer/packs"
 	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/packs"
 )
 
 type addOptions struct {

@@ -6,10 +6,10 @@ import (
 
 	"github.com/pluralsh/plural/cli/change"
 	"github.com/pluralsh/plural/cli/cmdutil"
-	"github.com/pluralsh/plural/installer/packs"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/lockfile"
+	"github.com/pluralsh/plural/workspace/packs"
 )
 
 // The packages of the program's own that make a fleet.

@@ -15,8 +15,8 @@ import (
 
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/installer/packs"
 	"github.com/pluralsh/plural/workspace/packages"
+	"github.com/pluralsh/plural/workspace/packs"
 )
 
 // maxAnswers bounds a file of answers, in bytes.

@@ -13,11 +13,11 @@ import (
 
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/installer/packs"
 	"github.com/pluralsh/plural/workspace/catalog"
 	"github.com/pluralsh/plural/workspace/compose"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/lockfile"
+	"github.com/pluralsh/plural/workspace/packs"
 )
 
 // lines gives a reader one line at a time, as a terminal does.

@@ -14,10 +14,10 @@ import (
 	"github.com/pluralsh/plural/cli/client"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/installer/packs"
 	"github.com/pluralsh/plural/internal/budget"
 	"github.com/pluralsh/plural/internal/overlay"
 	"github.com/pluralsh/plural/workspace/fleet"
+	"github.com/pluralsh/plural/workspace/packs"
 )
 
 // tollPatience is how long the hub may take to say what goes. Without it the person decides all the same.

@@ -16,13 +16,13 @@ import (
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/cli/cmdutil"
 	"github.com/pluralsh/plural/cli/ui"
-	"github.com/pluralsh/plural/installer/packs"
 	"github.com/pluralsh/plural/internal/filter"
 	"github.com/pluralsh/plural/internal/httpclient"
 	"github.com/pluralsh/plural/internal/paging"
 	"github.com/pluralsh/plural/workspace/catalog"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/packages"
+	"github.com/pluralsh/plural/workspace/packs"
 	"github.com/pluralsh/plural/workspace/versions"
 )
 

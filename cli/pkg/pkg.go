@@ -20,12 +20,12 @@ import (
 	"github.com/pluralsh/plural/cli/ui"
 	"github.com/pluralsh/plural/crypto/policy"
 	"github.com/pluralsh/plural/installer/catalogs"
-	"github.com/pluralsh/plural/installer/packs"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/catalog"
 	"github.com/pluralsh/plural/workspace/compose"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/lockfile"
+	"github.com/pluralsh/plural/workspace/packs"
 )
 
 // NewCmdPackage is `plural package`.

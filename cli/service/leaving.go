@@ -21,19 +21,11 @@ func (c checks) leaving(ctx context.Context, before, after *fleet.Fleet) error {
 	if !there || !stays {
 		return nil
 	}
-	var leaves, keep []string
-	runs := 0
+	leaves, runs := fleet.Leaving(before, after, c.name)
+	var keep []string
 	for i := range before.Clusters {
-		cluster := &before.Clusters[i]
-		had := was.Spec.Clusters.Matches(cluster)
-		switch runsNow := s.Spec.Clusters.Matches(cluster); {
-		case runsNow:
-			runs++
-			if had {
-				keep = append(keep, cluster.Metadata.Name)
-			}
-		case had:
-			leaves = append(leaves, cluster.Metadata.Name)
+		if cluster := &before.Clusters[i]; was.Spec.Clusters.Matches(cluster) && s.Spec.Clusters.Matches(cluster) {
+			keep = append(keep, cluster.Metadata.Name)
 		}
 	}
 	if after.Prunes(s) {

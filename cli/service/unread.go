@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/pluralsh/plural/cli/cmdutil"
@@ -19,7 +18,7 @@ import (
 func warnUnread(ctx context.Context, f *cmdutil.Factory, name string, fields []yamledit.Field, dry bool, after *offline.State) error {
 	warned, misspelt, correct := false, "", "correct the name"
 	for _, n := range unreadBy(after, name) {
-		if !sets(fields, n.Field) {
+		if !yamledit.Sets(fields, n.Field) {
 			continue
 		}
 		warned = true
@@ -85,13 +84,4 @@ func unreadBy(state *offline.State, name string) []unread.Name {
 		}
 	}
 	return nil
-}
-
-// sets says whether one of the fields sets a name, something in it, or what holds it.
-func sets(fields []yamledit.Field, name string) bool {
-	within := func(inner, outer string) bool { return strings.HasPrefix(inner+".", outer+".") }
-	return slices.ContainsFunc(fields, func(f yamledit.Field) bool {
-		key := yamledit.Plain(f.Key)
-		return f.Value != nil && (within(key, name) || within(name, key))
-	})
 }

@@ -108,9 +108,9 @@ func (o *options) run(ctx context.Context) error {
 		o.f.Say("all of it is taken back already")
 		return nil
 	}
-	o.making.Trailer = trailer(r)
+	o.making.Trailer = revert.Trailer(r)
 	b := Restoration{
-		Factory: o.f, Making: &o.making, Repo: repo, Plan: plan, Commit: r.ID, Message: title(r.Subject), Question: "Undo this?",
+		Factory: o.f, Making: &o.making, Repo: repo, Plan: plan, Commit: r.ID, Message: revert.Title(r.Subject), Question: "Undo this?",
 		Agreed:   func(ctx context.Context, t revert.Touched) error { return o.trusted(ctx, plan, t, r) },
 		Foretold: func(t revert.Touched) []string { return foretold(plan, t, r) },
 	}
@@ -259,21 +259,4 @@ func (o *options) trusted(ctx context.Context, plan *revert.Plan, t revert.Touch
 		}
 	}
 	return nil
-}
-
-// title is what git calls the opposite of a commit.
-func title(subject string) string {
-	if undone, ok := strings.CutPrefix(subject, `Revert "`); ok {
-		return `Reapply "` + undone
-	}
-	return `Revert "` + subject + `"`
-}
-
-// trailer is what git writes, by which anybody knows what was undone.
-func trailer(r *history.Revision) string {
-	text := "This reverts commit " + r.ID
-	if r.Merge {
-		text += ", reversing\nchanges made to " + r.Parent
-	}
-	return text + "."
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/pluralsh/plural/installer/clusters"
 	installed "github.com/pluralsh/plural/installer/deploy"
 	"github.com/pluralsh/plural/installer/existing"
-	"github.com/pluralsh/plural/installer/packs"
 	"github.com/pluralsh/plural/workspace"
+	"github.com/pluralsh/plural/workspace/packs"
 )
 
 // existingOptions are the flags about a cluster that is there already.

@@ -112,43 +112,11 @@ func (a *API) sync(w http.ResponseWriter, r *http.Request, clusters, services []
 	reply(w, http.StatusAccepted, out)
 }
 
-// edit commits one change to the installation repo.
-func (a *API) edit(action string) handler {
-	return func(w http.ResponseWriter, r *http.Request, by principal.Person) {
-		name := r.PathValue("name")
-		body, ok := bodyOf[v1.EditRequest](w, r)
-		if !ok {
-			return
-		}
-		if _, there := a.View.Targets(name); !there {
-			missing(w, "service", name)
-			return
-		}
-		if a.Edit == nil {
-			refuse(w, http.StatusForbidden, v1.Error{
-				Message: "this hub only reads the installation repo", Fix: "in a clone of it: plural service " + action + " " + name,
-			})
-			return
-		}
-		commit, err := a.Edit(r.Context(), by, Edit{Action: action, Service: name, Token: body.Token, Message: body.Message})
-		if refused := new(Refused); errors.As(err, &refused) {
-			refuseError(w, err)
-			return
-		}
-		if err != nil {
-			refuse(w, http.StatusBadGateway, v1.Error{
-				Message: "the change was not committed: " + err.Error(), Fix: "in a clone of it: plural service " + action + " " + name,
-			})
-			return
-		}
-		reply(w, http.StatusOK, v1.Edited{Commit: commit})
-	}
-}
-
 // bodyOf reads a request's body, which may be empty. When it is wrong, that has been answered.
 func bodyOf[T any](w http.ResponseWriter, r *http.Request) (body T, ok bool) {
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	decoder.DisallowUnknownFields()
+	decoder.UseNumber() // of any value, so that it stays as it was sent
 	err := decoder.Decode(&body)
 	if errors.Is(err, io.EOF) {
 		return body, true

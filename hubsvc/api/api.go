@@ -53,14 +53,6 @@ type Follower interface {
 	Next() (parts []v1.StreamEvent, token string)
 }
 
-// Edit is a change to the installation repo that a person asks for.
-type Edit struct {
-	// Action is suspend, resume or ack.
-	Action, Service string
-	// Token is what is agreed to, for ack. Message is the commit's; empty: the editor's own.
-	Token, Message string
-}
-
 // Options of the interface. Those that say so may be nil; then what they are for is refused, with what to do instead.
 type Options struct {
 	View    View
@@ -75,9 +67,8 @@ type Options struct {
 	Look func(source string) bool
 	// Sync asks a cluster's agent for a pass over services, or all; an error says that it is not connected. May be nil.
 	Sync func(ctx context.Context, cluster string, services []string) error
-	// Edit commits a change, and returns the commit, or "" when everything was so already. A *Refused is answered as such. May
-	// be nil.
-	Edit func(ctx context.Context, by principal.Person, e Edit) (commit string, err error)
+	// Edit commits a change, and says what it is. A *Refused is answered as such. May be nil.
+	Edit func(ctx context.Context, by principal.Person, e Edit) (*v1.Edited, error)
 	// Connections are those that a cluster's agents keep open, wherever. May be nil.
 	Connections func(ctx context.Context, cluster string) ([]v1.Connection, error)
 	// History are the commits that made one service what it is or, where none is named, the fleet. Revision is one of them. A *Refused
@@ -103,6 +94,8 @@ type API struct {
 type Refused struct {
 	Status       int
 	Message, Fix string
+	// Problems are what is wrong, each at its place, where there are such.
+	Problems []v1.Problem
 }
 
 // Error is the message.
@@ -143,9 +136,7 @@ func (a *API) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /v1/sources/{name}/sync", a.allowed(VerbSync, a.look))
 	mux.HandleFunc("POST /v1/clusters/{name}/sync", a.allowed(VerbSync, a.syncCluster))
 	mux.HandleFunc("POST /v1/services/{name}/sync", a.allowed(VerbSync, a.syncService))
-	for _, action := range []string{"suspend", "resume", "ack"} {
-		mux.HandleFunc("POST /v1/services/{name}/"+action, a.allowed(VerbEdit, a.edit(action)))
-	}
+	a.editRoutes(mux)
 	mux.HandleFunc("/v1/", a.allowed(VerbView, nothing))
 }
 
@@ -179,7 +170,7 @@ func tooMany(w http.ResponseWriter, what string) {
 func refuseError(w http.ResponseWriter, err error) {
 	var refused *Refused
 	if errors.As(err, &refused) {
-		refuse(w, refused.Status, v1.Error{Message: refused.Message, Fix: refused.Fix})
+		refuse(w, refused.Status, v1.Error{Message: refused.Message, Fix: refused.Fix, Problems: refused.Problems})
 		return
 	}
 	refuseNobody(w, err)
@@ -278,7 +269,11 @@ func one[T any](kind string, get func(string) (T, bool)) handler {
 }
 
 func missing(w http.ResponseWriter, kind, name string) {
-	refuse(w, http.StatusNotFound, v1.Error{Message: "no " + kind + " " + strconv.Quote(name), Fix: "plural " + kind + " list"})
+	refuse(w, http.StatusNotFound, notThere(kind, name))
+}
+
+func notThere(kind, name string) v1.Error {
+	return v1.Error{Message: "no " + kind + " " + strconv.Quote(name), Fix: "plural " + kind + " list"}
 }
 
 // list answers with a page: ?filter=, ?sort=, ?limit=, ?continue=, and ?name=, a part of a name.

@@ -161,17 +161,19 @@ func (h *hub) sync(_ context.Context, cluster string, services []string) error {
 	return nil
 }
 
-func (h *hub) edit(_ context.Context, by principal.Person, e api.Edit) (string, error) {
+func (h *hub) edit(_ context.Context, by principal.Person, e api.Edit) (*v1.Edited, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.edits = append(h.edits, e)
 	switch e.Token {
 	case "unknown":
-		return "", &api.Refused{Status: http.StatusConflict, Message: "nothing waits for it", Fix: "look again"}
+		return nil, &api.Refused{
+			Status: http.StatusConflict, Message: "nothing waits for it", Fix: "look again", Problems: []v1.Problem{{File: "x", Message: "y"}},
+		}
 	case "broken":
-		return "", errors.New("push refused")
+		return nil, errors.New("push refused")
 	}
-	return "by-" + by.Name, nil
+	return &v1.Edited{Commit: "by-" + by.Name, DryRun: e.DryRun}, nil
 }
 
 func (h *hub) do(t *testing.T, method, path, who, body string) *http.Response {
@@ -392,7 +394,7 @@ func TestEditBecomesACommit(t *testing.T) {
 	if code != http.StatusOK || got.Commit != "by-alice" {
 		t.Errorf("%d %+v", code, got)
 	}
-	if diff := cmp.Diff([]api.Edit{{Action: "ack", Service: "web", Token: "3f2a", Message: "yes"}}, h.edits); diff != "" {
+	if diff := cmp.Diff([]api.Edit{{Action: "ack", Name: "web", Token: "3f2a", Message: "yes"}}, h.edits); diff != "" {
 		t.Error(diff)
 	}
 	for token, want := range map[string]int{"unknown": http.StatusConflict, "broken": http.StatusBadGateway} {

@@ -37,7 +37,7 @@ type Me struct {
 	// Tokens are those of a user of the fleet; false: there is no such user.
 	Tokens func(user string) ([]fleet.UserToken, bool)
 	// EndLogins ends all logins of whoever asks, by a commit. A *Refused is answered as such.
-	EndLogins func(ctx context.Context, by principal.Person) (commit string, err error)
+	EndLogins func(ctx context.Context, by principal.Person) (*v1.Edited, error)
 	Now       func() time.Time
 	// Ticket makes a ticket with which a browser logs in to the page, once.
 	Ticket func(ctx context.Context, p *principal.Person) (ticket string, expires time.Time, err error)
@@ -133,7 +133,9 @@ func (m *Me) kubeToken(w http.ResponseWriter, r *http.Request, p principal.Perso
 func (m *Me) pageTicket(w http.ResponseWriter, r *http.Request, p principal.Person) {
 	switch {
 	case r.Header.Get("Authorization") == "":
-		refuse(w, http.StatusForbidden, v1.Error{Message: "this browser is logged in already", Fix: "for another one, in a terminal: plural hub open"})
+		refuse(w, http.StatusForbidden, v1.Error{
+			Message: "this browser is logged in already", Fix: "for another one, in a terminal: plural hub open",
+		})
 		return
 	case p.Session != nil && p.Session.Federation != "":
 		refuse(w, http.StatusForbidden, v1.Error{Message: "a login of a program opens no page", Fix: "log in as a person: plural auth login"})

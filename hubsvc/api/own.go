@@ -54,7 +54,9 @@ func (m *Me) logoutEverywhere(w http.ResponseWriter, r *http.Request, p principa
 		})
 		return
 	case p.Session != nil && p.Session.Federation != "":
-		refuse(w, http.StatusForbidden, v1.Error{Message: "a program ends no logins", Fix: "plural auth end " + p.Name + ", by somebody who may push"})
+		refuse(w, http.StatusForbidden, v1.Error{
+			Message: "a program ends no logins", Fix: "plural auth end " + p.Name + ", by somebody who may push",
+		})
 		return
 	case !known:
 		fix := "make the account an identity of a User in access/; or end those of everybody: plural auth end provider/NAME"
@@ -62,10 +64,12 @@ func (m *Me) logoutEverywhere(w http.ResponseWriter, r *http.Request, p principa
 		return
 	case !m.ends.Allow(p.Key()):
 		w.Header().Set("Retry-After", "600")
-		refuse(w, http.StatusTooManyRequests, v1.Error{Message: "logins of " + strconv.Quote(p.Name) + " were ended just now", Fix: "wait some minutes"})
+		refuse(w, http.StatusTooManyRequests, v1.Error{
+			Message: "logins of " + strconv.Quote(p.Name) + " were ended just now", Fix: "wait some minutes",
+		})
 		return
 	}
-	commit, err := m.EndLogins(r.Context(), p)
+	edited, err := m.EndLogins(r.Context(), p)
 	if refused := new(Refused); errors.As(err, &refused) {
 		refuseError(w, err)
 		return
@@ -76,5 +80,5 @@ func (m *Me) logoutEverywhere(w http.ResponseWriter, r *http.Request, p principa
 		})
 		return
 	}
-	reply(w, http.StatusOK, v1.Edited{Commit: commit})
+	reply(w, http.StatusOK, edited)
 }

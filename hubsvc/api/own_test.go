@@ -29,8 +29,11 @@ func own(t *testing.T, who principal.Person, end func(principal.Person) (string,
 				{Name: "laptop", Hash: fleet.HashToken("laptop")}, {Name: "old", Hash: fleet.HashToken("old"), Expires: "2026-01-01T00:00:00Z"},
 			}, user == "ada"
 		},
-		EndLogins: func(_ context.Context, by principal.Person) (string, error) { return end(by) },
-		Now:       func() time.Time { return time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC) },
+		EndLogins: func(_ context.Context, by principal.Person) (*v1.Edited, error) {
+			commit, err := end(by)
+			return &v1.Edited{Commit: commit}, err
+		},
+		Now: func() time.Time { return time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC) },
 	}).Routes(mux)
 	return func(method, path, body string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()

@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 
 	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/api/v1/openapi"
@@ -54,7 +55,7 @@ func APIRoutes() []openapi.Route {
 			Method: http.MethodGet, Path: "/v1/openapi.json", Summary: "This document", Response: map[string]any{}, Open: true,
 		},
 	}
-	return append(routes, actionRoutes()...)
+	return slices.Concat(routes, actionRoutes(), editDescriptions())
 }
 
 // historyKeys are what commits can be picked by.
@@ -68,9 +69,6 @@ func actionRoutes() []openapi.Route {
 		post("/v1/sources/{name}/sync", "Look at a source now", nil, nil, http.StatusAccepted),
 		post("/v1/clusters/{name}/sync", "Ask a cluster's agent for a pass now", v1.SyncRequest{}, v1.Synced{}, http.StatusAccepted),
 		post("/v1/services/{name}/sync", "Ask the agents of a service's clusters for a pass now", v1.SyncRequest{}, v1.Synced{}, http.StatusAccepted),
-		post("/v1/services/{name}/suspend", "Have agents leave a service alone: a commit by the hub", v1.EditRequest{}, v1.Edited{}, 0),
-		post("/v1/services/{name}/resume", "Undo suspend", v1.EditRequest{}, v1.Edited{}, 0),
-		post("/v1/services/{name}/ack", "Agree to deletions that wait for a person: a commit by the hub", v1.EditRequest{}, v1.Edited{}, 0),
 	}
 }
 

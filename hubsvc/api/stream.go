@@ -99,7 +99,8 @@ func followed(named []string) ([]string, *v1.Error) {
 	for _, name := range named {
 		if name == "" || len(name) > maxItem || strings.Count(name, "/") > 1 || strings.HasPrefix(name, "/") || strings.HasSuffix(name, "/") {
 			return nil, &v1.Error{
-				Message: "there is no item " + strconv.Quote(name[:min(len(name), maxName)]), Fix: "write CLUSTER/SERVICE for a deployment, and the name of anything else",
+				Message: "there is no item " + strconv.Quote(name[:min(len(name), maxName)]),
+				Fix:     "write CLUSTER/SERVICE for a deployment, and the name of anything else",
 			}
 		}
 		items = append(items, own(name))

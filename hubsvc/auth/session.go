@@ -163,7 +163,8 @@ func (p *People) byTokens(d *Directory, s *principal.Session, who principal.Pers
 	switch {
 	case err != nil || of.Name != s.User:
 		return principal.Person{}, &principal.Rejected{
-			Message: "the token with which this login began is not good any longer", Fix: "plural hub open, with one that is", Err: ErrUnauthenticated,
+			Message: "the token with which this login began is not good any longer", Fix: "plural hub open, with one that is",
+			Err: ErrUnauthenticated,
 		}
 	case !of.Operator && before(s, d.users[of.Name].sessionsAfter):
 		return principal.Person{}, withdrawn("the logins of user %q have been ended", of.Name)

@@ -8,13 +8,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -22,11 +20,13 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	v1 "github.com/pluralsh/plural/api/v1"
 	"github.com/pluralsh/plural/hubsvc/api"
 	"github.com/pluralsh/plural/internal/httpclient"
-	"github.com/pluralsh/plural/internal/principal"
 	"github.com/pluralsh/plural/workspace"
 	"github.com/pluralsh/plural/workspace/gitsource"
+	"github.com/pluralsh/plural/workspace/snapshot"
+	"github.com/pluralsh/plural/workspace/unread"
 	"github.com/pluralsh/plural/workspace/yamledit"
 )
 
@@ -42,6 +42,9 @@ type Options struct {
 	Dir string
 	// Waiting are the tokens of a service's deletions that wait for somebody's agreement.
 	Waiting func(service string) map[string]bool
+	// Judge says for what the hub would refuse a commit. Unread are those of a service's fields that nothing of it reads.
+	Judge  func(ctx context.Context, next *snapshot.Snapshot) []v1.Problem
+	Unread func(next *snapshot.Snapshot, service string) []unread.Name
 	// Committed is called when there is a new commit.
 	Committed func()
 	Log       *slog.Logger
@@ -61,6 +64,8 @@ type Committer struct {
 	signatures signatures
 	// cloning is held by whoever works on a clone.
 	cloning *semaphore.Weighted
+	// host has the repository's pull requests; nil where they are nowhere that is known here.
+	host *github
 }
 
 // New makes a Committer. A key that cannot be read is an error.
@@ -73,38 +78,15 @@ func New(o Options) (*Committer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Committer{Options: o, signatures: s, cloning: semaphore.NewWeighted(1)}, nil
+	host, err := githubOf(o.Repo)
+	if err != nil {
+		host = nil
+	}
+	return &Committer{Options: o, signatures: s, cloning: semaphore.NewWeighted(1), host: host}, nil
 }
 
 // HistoryDepth is how many commits are looked at: an upgrade, and what the hub commits, is judged while it is young.
 const HistoryDepth = 100
-
-// Change makes a change that somebody asks for, as a commit. It is empty when everything was so already.
-func (c *Committer) Change(ctx context.Context, by principal.Person, e api.Edit) (commit string, err error) {
-	if err := c.editable(e.Action, e.Service); err != nil {
-		return "", err
-	}
-	plan, message, err := c.planned(e)
-	if err != nil {
-		return "", err
-	}
-	if e.Message != "" {
-		if message, err = plainMessage(e.Message); err != nil {
-			return "", err
-		}
-	}
-	commit, err = c.edit(ctx, by, message, plan)
-	return commit, c.explained(err, by, e.Action, e.Service)
-}
-
-// ErrNoCommit is what people are told when it is nothing that they can do something about: the rest speaks of the hub's own disk
-// and network.
-var ErrNoCommit = errors.New("the hub could not read the installation repo, or not write to it; its log says why")
-
-// editable says why the hub does not commit what somebody asks of a service, if it does not.
-func (c *Committer) editable(action, service string) error {
-	return c.Refusal("plural service " + action + " " + service + ", in a clone")
-}
 
 // Refusal says why the hub does not commit, if it does not, with what to do instead.
 func (c *Committer) Refusal(fix string) error {
@@ -148,48 +130,8 @@ func plainMessage(text string) (string, error) {
 	return text, nil
 }
 
-// planned says what an edit changes, and how its commit is called.
-func (c *Committer) planned(e api.Edit) (plan func(tip fs.FS) (*yamledit.Change, error), message string, err error) {
-	switch e.Action {
-	case "suspend", "resume":
-		word := map[string]string{"suspend": "Suspend ", "resume": "Resume "}[e.Action]
-		return func(tip fs.FS) (*yamledit.Change, error) {
-			return yamledit.Suspend(tip, e.Service, e.Action == "suspend")
-		}, word + e.Service, nil
-	case "ack":
-		waiting := c.Waiting(e.Service)
-		if !waiting[e.Token] {
-			return nil, "", &api.Refused{
-				Status: http.StatusConflict, Message: "nothing of " + strconv.Quote(e.Service) + " waits under this token", Fix: "plural service get " + e.Service,
-			}
-		}
-		return func(tip fs.FS) (*yamledit.Change, error) {
-			return yamledit.Agree(tip, e.Service, []string{e.Token}, func(token string) bool { return waiting[token] })
-		}, "Agree to deletions of " + e.Service, nil
-	}
-	return nil, "", &api.Refused{Status: http.StatusNotFound, Message: "nobody knows how to " + strconv.Quote(e.Action)}
-}
-
 // editTime bounds one commit, with the time that it waits for others.
 const editTime = 90 * time.Second
-
-// edit commits a change to the installation repo, as somebody asked for it, and has the hub look at it. It returns the commit, empty when
-// everything was so already.
-func (c *Committer) edit(ctx context.Context, by principal.Person, message string, plan func(tip fs.FS) (*yamledit.Change, error)) (string, error) {
-	done := false
-	commit, err := c.Commit(ctx, workspace.Proposal{By: Author(by.Name)}, func(tip *workspace.Tip) (*workspace.Plan, error) {
-		change, err := plan(tip.Files)
-		if err != nil {
-			return nil, err
-		}
-		done = change.Done()
-		return &workspace.Plan{Files: map[string][]byte{change.File: change.After}, Message: message}, nil
-	})
-	if err != nil || done {
-		return "", err
-	}
-	return commit, nil
-}
 
 // Author is who a commit is made for. In git brackets end a name and an address: those of a provider's subject are written otherwise.
 func Author(name string) workspace.Author {
@@ -201,7 +143,7 @@ func Author(name string) workspace.Author {
 func (c *Committer) Commit(ctx context.Context, p workspace.Proposal, plan func(*workspace.Tip) (*workspace.Plan, error)) (commit string, err error) {
 	believes := c.signatures.people != nil
 	if believes {
-		p.Depth = HistoryDepth
+		p.Depth = max(p.Depth, HistoryDepth)
 	}
 	err = c.Clone(ctx, func(ctx context.Context, remote *workspace.Remote) error {
 		commit, err = remote.Propose(ctx, p, func(tip *workspace.Tip) (*workspace.Plan, error) {

@@ -18,15 +18,15 @@ import (
 // A hub that believes signed commits alone would refuse its own, and with it all that comes after, until somebody signs.
 func TestAHubThatWantsSignaturesDoesNotCommit(t *testing.T) {
 	h := &Committer{Options: Options{Edits: new(Edits), Keys: [][]byte{[]byte("a key")}}}
-	if err := h.editable("suspend", "web"); err == nil || !strings.Contains(err.Error(), "sign") {
+	if err := h.Refusal("in a clone"); err == nil || !strings.Contains(err.Error(), "sign") {
 		t.Errorf("got %v", err)
 	}
 	h.Keys = nil
-	if err := h.editable("suspend", "web"); err != nil {
+	if err := h.Refusal("in a clone"); err != nil {
 		t.Error(err)
 	}
 	h.Edits = nil
-	if err := h.editable("suspend", "web"); err == nil || !strings.Contains(err.Error(), "only reads") {
+	if err := h.Refusal("in a clone"); err == nil || !strings.Contains(err.Error(), "only reads") {
 		t.Errorf("got %v", err)
 	}
 }

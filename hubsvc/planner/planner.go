@@ -382,7 +382,8 @@ func (p *Planner) draft(ctx context.Context, c *sources.Commit, e *revision.Edit
 	if last := p.Plan(); last.Desired.Served.ID == c.ID() {
 		next.Sinks, next.SigningKeys, next.pageSecrets, next.Views = last.Sinks, last.SigningKeys, last.pageSecrets, last.Views
 	} else {
-		next.Sinks, next.SigningKeys, next.pageSecrets, next.Views = p.sinks(c), p.signingKeys(c), p.openPageSecrets(c), sharedViews(c.Snapshot.FS())
+		next.Sinks, next.SigningKeys, next.pageSecrets = p.sinks(c), p.signingKeys(c), p.openPageSecrets(c)
+		next.Views = sharedViews(c.Snapshot.FS())
 	}
 	return p.annotated(*next, e), nil
 }

@@ -83,7 +83,7 @@ type told struct {
 func (p *Pages) open(w http.ResponseWriter, r *http.Request) {
 	if !p.limits.Allow(addrlimit.Sender(r)) {
 		w.Header().Set("Retry-After", "5")
-		refuse(w, http.StatusTooManyRequests, v1.Error{Message: "there are too many logins from this address", Fix: "wait a few seconds and try again"})
+		refuse(w, http.StatusTooManyRequests, v1.Error{Message: "too many logins from this address", Fix: "wait a few seconds and try again"})
 		return
 	}
 	asked, err := readShown(w, r)
@@ -150,7 +150,9 @@ func (p *Pages) spend(ctx context.Context, t *ticket) error {
 	switch {
 	case err != nil:
 		p.Log.Warn("nobody can tell whether a ticket was used", "error", err)
-		return &principal.Rejected{Message: "the hub cannot tell now whether this ticket was used", Fix: "try again in a minute, " + openAnother, Later: true}
+		return &principal.Rejected{
+			Message: "the hub cannot tell now whether this ticket was used", Fix: "try again in a minute, " + openAnother, Later: true,
+		}
 	case !first:
 		return &principal.Rejected{
 			Message: "this ticket was used before", Fix: openAnother + "; if it was not you who used it, see who did: plural audit",
@@ -197,7 +199,8 @@ const ask = async (as) => {
   if (!answer.ok) throw new Error(upper(body.message) + "." + (body.fix ? " " + upper(body.fix) + "." : ""));
   return body;
 };
-const failed = (e) => end("You are not logged in", e instanceof TypeError ? "The hub does not answer. Try again: plural hub open." : e.message);
+const away = "The hub does not answer. Try again: plural hub open.";
+const failed = (e) => end("You are not logged in", e instanceof TypeError ? away : e.message);
 const begin = async () => {
   const who = await ask("");
   const name = who.shown ? who.name + " (" + who.shown + ")" : who.name;

@@ -299,7 +299,8 @@ func ownPath(written string) string {
 	}
 	clean := path.Clean(u.Path) + "/" // as browsers read it
 	if u.Scheme != "" || u.Host != "" || u.User != nil || len(written) > maxReturn || !strings.HasPrefix(written, "/") ||
-		strings.HasPrefix(written, "//") || strings.ContainsAny(written, "\\\t\r\n") || strings.HasPrefix(clean, HomePath) || strings.HasPrefix(clean, "/k8s/") {
+		strings.HasPrefix(written, "//") || strings.ContainsAny(written, "\\\t\r\n") ||
+		strings.HasPrefix(clean, HomePath) || strings.HasPrefix(clean, "/k8s/") {
 		return "/"
 	}
 	return written

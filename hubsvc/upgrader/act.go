@@ -74,6 +74,19 @@ func (u *Upgrader) act(ctx context.Context, now *sources.Commit, set *catalog.Se
 	return true, nil
 }
 
+// propose asks for an action's branch to be merged, and gives the address of the pull request, if there is one.
+func (u *Upgrader) propose(ctx context.Context, a *upgrade.Action) string {
+	title := make([]string, len(a.Changes))
+	for i, change := range a.Changes {
+		title[i] = change.Installation + " to " + change.To
+	}
+	return u.Committer.Open(ctx, committer.PullRequest{
+		Branch: a.Branch, Title: "Upgrade " + strings.Join(title, ", "),
+		Body: "Proposed by the hub by the policy in packages/" + a.Changes[0].Installation +
+			"/package.yaml. Delete the branch to have it proposed anew.",
+	})
+}
+
 // forward plans that installations have other versions.
 func (u *Upgrader) forward(ctx context.Context, tip *workspace.Tip, set *catalog.Set, a *upgrade.Action) (*workspace.Plan, error) {
 	f, err := fleet.Load(tip.Files)

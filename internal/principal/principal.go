@@ -26,8 +26,8 @@ type Person struct {
 	Session *Session
 }
 
-// Session is what is known of a login with a token from elsewhere, or of one to the page. Whoever is logged in carries it, signed by the hub, which keeps
-// nothing of it.
+// Session is what is known of a login with a token from elsewhere, or of one to the page. Whoever is logged in carries it, signed by the
+// hub, which keeps nothing of it.
 type Session struct {
 	// ID is random.
 	ID string `json:"id"`

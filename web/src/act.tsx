@@ -1,7 +1,7 @@
 // Changes: what a commit would be is shown first, and how it fares afterwards.
 
 import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import { Refusal, below, get, post } from "./api";
 import { copy, dialog, record } from "./commands";
@@ -33,6 +33,14 @@ function Proposal({ change }: { change: Change }) {
   const busy = useSignal(false);
   const edited = useSignal<Edited | undefined>(undefined);
   const confirmed = useSignal("");
+  const field = useRef<HTMLInputElement>(null);
+  // An Enter that opened this is no answer to it.
+  const since = useRef(Infinity);
+  useEffect(() => {
+    if (!shown.value) return;
+    since.current = Date.now();
+    field.current?.focus();
+  }, [shown.value]);
   useEffect(() => {
     // A replica of before there were dry runs takes no base, and so refuses this in place of doing it.
     post<Edited>(change.path, { ...change.body, base: "" }, { "dry-run": true }).then(
@@ -44,7 +52,7 @@ function Proposal({ change }: { change: Change }) {
     try {
       const body = {
         ...change.body, ...(message.value ? { message: message.value } : {}), ...(shown.value?.base ? { base: shown.value.base } : {}),
-        ...(confirmed.value ? { confirm: confirmed.value } : {}),
+        ...(confirmed.value ? { confirm: confirmed.value } : {}), ...(shown.value?.version ? { version: shown.value.version } : {}),
       };
       edited.value = await post<Edited>(change.path, body);
       record(change.title, change.cli, edited.value.commit ? "committed as " + short(edited.value.commit) : edited.value.url ?? "it was so already");
@@ -70,15 +78,15 @@ function Proposal({ change }: { change: Change }) {
       {edited.value ? <Followed edited={edited.value} service={change.service} /> : (
         <form class="actions" onSubmit={(event) => {
           event.preventDefault();
-          void commit();
+          if (Date.now() - since.current > 400) void commit();
         }}>
-          <input aria-label="Message of the commit" placeholder={"message: " + (shown.value?.message ?? "")} value={message.value} maxLength={4000}
+          <input class="wide" ref={field} aria-label="Message of the commit" placeholder={"message: " + (shown.value?.message ?? "")} value={message.value} maxLength={4000}
             onInput={(event) => (message.value = event.currentTarget.value)} />
           {shown.value?.confirm ? (
             <label>Type <code>{shown.value.confirm}</code> once more: <input value={confirmed.value} autocomplete="off" spellcheck={false}
               onInput={(event) => (confirmed.value = event.currentTarget.value)} /></label>
           ) : null}
-          <button type="submit" class="main" data-first disabled={!shown.value || nothing || busy.value || (shown.value.confirm ?? "") !== confirmed.value}>{busy.value ? "Committing…" : "Commit"}</button>
+          <button type="submit" class="main" disabled={!shown.value || nothing || busy.value || (shown.value.confirm ?? "") !== confirmed.value}>{busy.value ? "Committing…" : "Commit"}</button>
           <button type="button" onClick={() => (dialog.value = undefined)}>Cancel</button>
         </form>
       )}
@@ -95,6 +103,7 @@ function Followed({ edited, service }: { edited: Edited; service: string | undef
     const commit = edited.commit;
     let timer: number | undefined;
     let left = false;
+    let well = 0; // readings in a row: the first may be of before agents knew of it
     const ask = async () => {
       try {
         const revision = await get<Revision>(below("/v1/history", commit));
@@ -103,8 +112,9 @@ function Followed({ edited, service }: { edited: Edited; service: string | undef
           done.value = true;
         } else if (revision.result === "current" || revision.result === "superseded") {
           const now = service ? await get<Service>(below("/v1/services", service)) : undefined;
-          done.value = !now || now.ready === now.clusters || now.suspended === true;
-          said.value = now ? `the hub serves it; ${now.ready} of ${count(now.clusters, "cluster")} well` : "the hub serves it";
+          well = !now || now.ready === now.clusters || now.suspended ? well + 1 : 0;
+          done.value = !now || well > 1;
+          said.value = now?.suspended ? "the hub serves it; agents leave the service alone" : now ? `the hub serves it; ${now.ready} of ${count(now.clusters, "cluster")} well` : "the hub serves it";
         }
       } catch {
         // It is asked again.
@@ -144,7 +154,7 @@ export function Unified({ name, diff }: { name: string; diff: string }) {
       <figcaption><code><Text of={name} /></code></figcaption>
       <pre tabIndex={0} aria-label={"Changes of " + name}>
         {lines.slice(0, mostLines).map((line, i) => (
-          <span key={i} class={line.startsWith("+") ? "add" : line.startsWith("-") ? "del" : line.startsWith("@@") ? "dim" : ""}><Text of={line} />{"\n"}</span>
+          <span key={i} class={i < 2 || line.startsWith("@@") ? "dim" : line.startsWith("+") ? "add" : line.startsWith("-") ? "del" : ""}><Text of={line} />{"\n"}</span>
         ))}
         {lines.length > mostLines ? <span class="dim">{count(lines.length - mostLines, "line")} more: git has them.</span> : null}
       </pre>

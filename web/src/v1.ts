@@ -141,6 +141,11 @@ export interface ClusterList {
   total: number;
 }
 
+export interface ClusterSelector {
+  matchLabels?: Record<string, string>;
+  names?: string[];
+}
+
 export interface Commit {
   author?: string;
   id: string;
@@ -209,17 +214,30 @@ export interface Diff {
 }
 
 export interface EditRequest {
+  base?: string;
+  confirm?: string;
   message?: string;
   token?: string;
 }
 
 export interface Edited {
+  base?: string;
+  branch?: string;
   commit?: string;
+  confirm?: string;
+  dryRun?: boolean;
+  files?: FileDiff[];
+  leftOut?: number;
+  message?: string;
+  url?: string;
+  version?: string;
+  warnings?: string[];
 }
 
 export interface Error {
   fix?: string;
   message: string;
+  problems?: Problem[];
 }
 
 export interface Event {
@@ -262,6 +280,12 @@ export interface FieldDiff {
   desired?: string;
   live?: string;
   path: string;
+}
+
+export interface FileDiff {
+  diff?: string;
+  file: string;
+  hidden?: string;
 }
 
 export interface Hub {
@@ -506,6 +530,17 @@ export interface ServiceList {
   total: number;
 }
 
+export interface SetRequest {
+  base?: string;
+  clusters?: ClusterSelector;
+  confirm?: string;
+  message?: string;
+  parameters?: Record<string, string>;
+  ref?: string;
+  valueTexts?: Record<string, string>;
+  values?: Record<string, unknown>;
+}
+
 export interface Source {
   ageSeconds: number;
   commit?: string;
@@ -640,6 +675,13 @@ export interface UpgradeReason {
   message: string;
   service?: string;
   until?: string;
+  version?: string;
+}
+
+export interface UpgradeRequest {
+  base?: string;
+  confirm?: string;
+  message?: string;
   version?: string;
 }
 

@@ -86,6 +86,31 @@ func lostPlaces(before, after *Fleet) Loss {
 	return lost
 }
 
+// Leaving are the clusters of one fleet on which a service of it runs no more in the next, by name, and how many it runs on there. A
+// service that is gone leaves all its clusters.
+func Leaving(before, after *Fleet, service string) (leaves []string, runs int) {
+	was, there := before.Service(service)
+	is, stays := after.Service(service)
+	if stays {
+		for i := range after.Clusters {
+			if is.Spec.Clusters.Matches(&after.Clusters[i]) {
+				runs++
+			}
+		}
+	}
+	for i := range before.Clusters {
+		c := &before.Clusters[i]
+		if !there || !was.Spec.Clusters.Matches(c) {
+			continue
+		}
+		now, known := after.Cluster(c.Metadata.Name)
+		if !stays || known && !is.Spec.Clusters.Matches(now) { // a cluster that leaves the fleet keeps what it runs
+			leaves = append(leaves, c.Metadata.Name)
+		}
+	}
+	return leaves, runs
+}
+
 // sameChoice says whether every service that stays picks its clusters by the same selector, of clusters with the same tags.
 func sameChoice(before, after *Fleet) bool {
 	for i := range before.Services {

@@ -3,11 +3,12 @@
 import { useState } from "preact/hooks";
 import { below, get } from "../api";
 import { propose } from "../act";
-import { say } from "../commands";
-import { Actions, Ago, CommitLine, Facts, Loaded, Out, Problems, Text, useRead } from "../parts";
+import { say, type Command } from "../commands";
+import { summary } from "../live";
+import { Actions, Ago, CommitLine, Facts, Loaded, Out, Problems, Text, useCommands, useRead } from "../parts";
 import { adjust, at, given } from "../route";
 import { fileAddress, line, short } from "../text";
-import type { Revision, RevisionList, Source } from "../v1";
+import type { Commit as CommitRef, Revision, RevisionList, Source } from "../v1";
 import { no } from "./deployment";
 
 const colours: Record<string, string> = { current: "healthy", refused: "failed", waiting: "pending" };
@@ -63,8 +64,21 @@ export function Revisions({ service, filter = "" }: { service?: string; filter?:
   );
 }
 
+/** Take a commit back by another. */
+function undo(commit: CommitRef): Command {
+  const cli = line("undo", short(commit.id));
+  return {
+    key: "z", title: "Take it back", off: no("edit"), cli,
+    run: () => propose({
+      title: "Take back " + short(commit.id), says: `A new commit does the opposite of “${commit.subject ?? ""}”.`, path: below("/v1/history", commit.id, "undo"), body: {}, cli,
+    }),
+  };
+}
+
 export function History() {
   const filter = given("filter");
+  const newest = summary.value?.head;
+  useCommands(newest?.id ? [{ ...undo(newest), title: "Take the newest commit back" }] : []);
   return (
     <div class="page">
       <h1>History</h1>
@@ -73,6 +87,12 @@ export function History() {
       <Revisions filter={filter} />
     </div>
   );
+}
+
+function Undo({ of }: { of: Revision }) {
+  const command = { ...undo(of), ...(of.revertedBy ? { off: "It was taken back by " + short(of.revertedBy) + "." } : {}) };
+  useCommands([command]);
+  return <Actions of={[command]} />;
 }
 
 /** One commit. */
@@ -85,13 +105,7 @@ export function Commit({ id }: { id: string }) {
       <h1>Commit <code>{short(id)}</code></h1>
       <Loaded read={read}>{(body) => (
         <>
-          <Actions of={[{
-            key: "z", title: "Take it back", off: body.revertedBy ? "It was taken back by " + short(body.revertedBy) + "." : no("edit"), cli: line("undo", short(body.id)),
-            run: () => propose({
-              title: "Take back " + short(body.id), says: `A new commit does the opposite of “${body.subject ?? ""}”.`, path: below("/v1/history", body.id, "undo"), body: {},
-              cli: line("undo", short(body.id)),
-            }),
-          }]} />
+          <Undo of={body} />
           <p><Text of={body.subject} /></p>
           <Facts of={[
             ["Id", <code>{body.id}</code>], ["Author", <Text of={body.author + (body.email ? ` <${body.email}>` : "")} />], ["When", <><Ago time={body.time} /> ago</>],

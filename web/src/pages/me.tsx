@@ -1,10 +1,10 @@
 // Whoever is logged in: what they may do, their logins and their tokens.
 
-import { me } from "../api";
-import { propose } from "../act";
+import { me, post } from "../api";
+import { confirm } from "../act";
 import { Actions, Facts, Loaded, Text, useRead } from "../parts";
-import { line } from "../text";
-import type { UserTokenList } from "../v1";
+import { line, short } from "../text";
+import type { Edited, UserTokenList } from "../v1";
 
 export function MePage() {
   const tokens = useRead<UserTokenList>("/v1/me/tokens");
@@ -22,7 +22,10 @@ export function MePage() {
       <form method="post" action="/auth/logout" class="actions"><button type="submit">Log out here</button></form>
       <Actions of={[{
         title: "Log out everywhere", cli,
-        run: () => propose({ title: "Log out everywhere", says: "All logins of this user end, in browsers and terminals; tokens stay.", path: "/v1/me/logout-everywhere", body: {}, cli }),
+        run: () => confirm("Log out everywhere", "All your logins end, in browsers and terminals, by a commit of the hub. Tokens go on.", cli, async () => {
+          const edited = await post<Edited>("/v1/me/logout-everywhere", {});
+          return edited.commit ? "Committed as " + short(edited.commit) + ": logins end once it is served." : "It was so already.";
+        }),
       }]} />
       <h2>My tokens</h2>
       <Loaded read={tokens}>{(body) => (

@@ -16,13 +16,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
-	"github.com/pluralsh/plural/installer/packs"
 	"github.com/pluralsh/plural/internal/overlay"
 	"github.com/pluralsh/plural/workspace/catalog"
 	"github.com/pluralsh/plural/workspace/compose"
 	"github.com/pluralsh/plural/workspace/fleet"
 	"github.com/pluralsh/plural/workspace/lockfile"
 	"github.com/pluralsh/plural/workspace/packages"
+	"github.com/pluralsh/plural/workspace/packs"
 	"github.com/pluralsh/plural/workspace/pkgupgrade"
 	"github.com/pluralsh/plural/workspace/solve"
 )

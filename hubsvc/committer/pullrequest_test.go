@@ -1,4 +1,4 @@
-package upgrader
+package committer
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package upgrader
+package committer
 
 import (
 	"bytes"
@@ -13,31 +13,32 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pluralsh/plural/hubsvc/upgrade"
 	"github.com/pluralsh/plural/internal/httpclient"
 	"github.com/pluralsh/plural/workspace/gitsource"
 )
 
-// propose asks for a branch to be merged, where the repository's host has pull requests that are known here, and gives the address of
-// that. The branch is there without it.
-func (u *Upgrader) propose(ctx context.Context, a *upgrade.Action) string {
-	c := u.Committer.Edits.Credentials
-	host, err := githubOf(u.Committer.Repo)
-	if err != nil || cmp.Or(c.Bearer, c.Password) == "" {
-		u.Log.Info("a branch waits to be merged; no pull request is opened for it", "branch", a.Branch)
+// PullRequest asks for a branch to be merged.
+type PullRequest struct{ Branch, Title, Body string }
+
+// Opens says whether the hub can open pull requests: the repository's host has some that are known here, and there is a token.
+func (c *Committer) Opens() bool { return c.host != nil && c.forgeToken() != "" }
+
+func (c *Committer) forgeToken() string {
+	if c.Edits == nil {
 		return ""
 	}
-	title := make([]string, len(a.Changes))
-	for i, change := range a.Changes {
-		title[i] = change.Installation + " to " + change.To
+	return cmp.Or(c.Edits.Credentials.Bearer, c.Edits.Credentials.Password)
+}
+
+// Open opens a pull request, and gives its address. Empty: the branch is there without one, as the log says.
+func (c *Committer) Open(ctx context.Context, p PullRequest) string {
+	if !c.Opens() {
+		c.Log.Info("a branch waits to be merged; no pull request is opened for it", "branch", p.Branch)
+		return ""
 	}
-	address, err := host.open(ctx, cmp.Or(c.Bearer, c.Password), pull{
-		Title: "Upgrade " + strings.Join(title, ", "), Head: a.Branch, Base: u.Committer.Branch,
-		Body: "Proposed by the hub by the policy in packages/" + a.Changes[0].Installation +
-			"/package.yaml. Delete the branch to have it proposed anew.",
-	})
+	address, err := c.host.open(ctx, c.forgeToken(), pull{Title: p.Title, Head: p.Branch, Base: c.Branch, Body: p.Body})
 	if err != nil {
-		u.Log.Warn("a branch waits to be merged, and no pull request could be opened for it", "branch", a.Branch, "error", err)
+		c.Log.Warn("a branch waits to be merged, and no pull request could be opened for it", "branch", p.Branch, "error", err)
 	}
 	return address
 }
