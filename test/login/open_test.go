@@ -73,7 +73,9 @@ func byTicket(t *testing.T, w *world) {
 	press := func(then string) { // a window that has just got the focus takes no click yet
 		browser.do(chromedp.Click(`#head`), chromedp.WaitEnabled(`#login`), chromedp.Click(`#login`), chromedp.WaitVisible(then))
 	}
-	const loggedIn = `form[action="/auth/logout"]`
+	account := func() { // what the hub says of whoever is logged in, beside the page
+		browser.do(chromedp.WaitVisible(`header a[href="/me"]`), chromedp.Navigate(w.hub+"/auth/?return=/me"), chromedp.WaitVisible(`form[action="/auth/logout"]`))
+	}
 	facts := func(want ...string) {
 		t.Helper()
 		shown, err := chromedp.Run(browser.tab, chromedp.Evaluate[string]("document.querySelector('dl').innerText + document.cookie"))
@@ -90,7 +92,8 @@ func byTicket(t *testing.T, w *world) {
 	}
 	show(address, "Log in as ada (ada-l)?")
 	browser.seen("ticket")
-	press(loggedIn)
+	press(`header a[href="/me"]`)
+	account()
 	facts("ada", "provider/corp", "platform")
 	browser.do(chromedp.Navigate("about:blank"), chromedp.Navigate(address), chromedp.WaitVisible(`#login`))
 	press(`#on`)
@@ -100,7 +103,8 @@ func byTicket(t *testing.T, w *world) {
 	address, _ = operator.opened()
 	show(address, "This browser is logged in as ada now, which ends.")
 	browser.seen("ticket-of-another")
-	press(loggedIn)
+	press(`header a[href="/me"]`)
+	account()
 	facts("operator", "token")
 	// It holds the session by which the page was opened, and nothing that a script could read.
 	browser.do(chromedp.Navigate(w.hub+"/auth/open"), chromedp.WaitVisible(`#on`))

@@ -251,8 +251,9 @@ func byChromium(t *testing.T, w *world) {
 	browser.seen("log-in")
 	browser.do(chromedp.Click(`a[href="/auth/login?provider=corp"]`), chromedp.WaitVisible(`input[type="password"]`),
 		chromedp.SendKeys(`input:not([type="hidden"]):not([type="password"])`, "ada-l"), chromedp.SendKeys(`input[type="password"]`, "correct horse\n"),
-		chromedp.WaitVisible(`form[action="/auth/logout"]`))
+		chromedp.WaitVisible(`header a[href="/me"]`))
 	browser.seen("logged-in")
+	browser.do(chromedp.Navigate(w.hub+"/auth/?return=/me"), chromedp.WaitVisible(`form[action="/auth/logout"]`))
 	who, err := chromedp.Run(browser.tab, chromedp.Evaluate[string]("document.querySelector('dl').innerText"))
 	if err != nil || !strings.Contains(who, "ada") || !strings.Contains(who, "platform") || strings.Contains(who, "chess") {
 		t.Errorf("%q, %v", who, err)

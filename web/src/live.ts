@@ -66,6 +66,10 @@ async function run(): Promise<void> {
   } catch (problem) {
     if (controller.signal.aborted && controller.signal.reason !== silent) return;
     if (problem instanceof Refusal && problem.status === 400) return; // a filter that is being typed
+    if (problem instanceof Refusal && problem.status === 403) { // the hub is not away: somebody may not see it, for now
+      if (controller === open) restart(30_000);
+      return;
+    }
   }
   if (controller !== open || loggedOut.value) return;
   if (Date.now() - heard.value > silence / 4) awaySince.value ??= Date.now();

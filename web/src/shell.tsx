@@ -2,7 +2,7 @@
 
 import { Component, type ComponentChildren } from "preact";
 import { useEffect, useErrorBoundary } from "preact/hooks";
-import { awaySince, loggedOut, me } from "./api";
+import { awaySince, loggedOut, may, me } from "./api";
 import { commands, copy, dialog, notice, provide, type Command } from "./commands";
 import { heard, summary } from "./live";
 import { Journal, Keys, Palette } from "./palette";
@@ -86,7 +86,7 @@ export function Shell() {
 function page(): ComponentChildren {
   const [first = "fleet", ...rest] = path.value;
   const shown = pages[first];
-  if (!shown) return <div class="refused"><strong>There is no such page</strong><p><a href="/fleet">To the fleet</a></p></div>;
+  if (!shown) return <div class="refused"><h1>There is no such page</h1><p><a href="/fleet">To the fleet</a></p></div>;
   return shown(rest);
 }
 
@@ -106,7 +106,7 @@ function Guarded({ children }: { children: ComponentChildren }) {
 /** How the fleet is, on every page. */
 function Pulse() {
   const figures = summary.value;
-  if (!figures) return <div class="pulse dim" aria-busy="true">…</div>;
+  if (!figures) return me.value && !may("view") ? null : <section class="pulse dim" aria-label="The fleet" aria-busy="true">…</section>;
   const total = (counts: Record<string, number>) => Object.values(counts).reduce((a, b) => a + b, 0);
   const figure = (what: string, list: string, counts: Record<string, number>) => (
     <span class="figure">
@@ -118,7 +118,7 @@ function Pulse() {
   );
   const quiet = awaySince.value !== undefined;
   return (
-    <div class="pulse" role="group" aria-label="The fleet">
+    <section class="pulse" aria-label="The fleet">
       {figure("clusters", "/clusters", figures.clusters)}
       {figure("deployments", "/fleet", figures.deployments)}
       <span class="figure">
@@ -127,7 +127,7 @@ function Pulse() {
         {figures.refused === 0 && figures.head.id !== figures.commit.id ? <span class="dim">next: {short(figures.head.id)}</span> : null}
       </span>
       <span class={"live" + (quiet ? " quiet" : "")}>{quiet ? "not live" : "live"}</span>
-    </div>
+    </section>
   );
 }
 

@@ -3,7 +3,7 @@
 import { signal, useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import type { ComponentChild } from "preact";
-import { get } from "../api";
+import { address, get } from "../api";
 import { copy, provide, record, say, type Command } from "../commands";
 import { Health, Refused, phases } from "../parts";
 import { adjust, at, given, go } from "../route";
@@ -15,6 +15,9 @@ import type { View, ViewList } from "../v1";
 
 /** What healthy is not: the filter of the key f. */
 const faults = "!health:healthy";
+
+/** Where a view is. */
+const of = (view: View): string => address("/" + view.list, { filter: view.filter });
 
 /** The fleet's own views, of views.yaml. */
 export const views = signal<View[]>([]);
@@ -87,7 +90,7 @@ export function List<T>(props: ListProps<T>) {
       },
       ...views.value.map((view): Command => ({
         key: String(view.key), title: "View: " + view.name, group: "Views of this fleet",
-        run: () => go("/" + view.list + "?" + new URLSearchParams({ ...(view.filter ? { filter: view.filter } : {}) })),
+        run: () => go(of(view)),
       })),
     ];
   }), []);
@@ -120,7 +123,7 @@ export function List<T>(props: ListProps<T>) {
         {views.value.length > 0
           ? <nav class="views" aria-label="Views of this fleet">
               {views.value.map((view) => (
-                <a key={view.key} href={"/" + view.list + "?" + new URLSearchParams({ filter: view.filter ?? "" })}
+                <a key={view.key} href={of(view)}
                   aria-current={at.value.pathname === "/" + view.list && filter === (view.filter ?? "") ? "page" : undefined}><kbd>{view.key}</kbd> {view.name}</a>
               ))}
             </nav>
