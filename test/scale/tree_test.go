@@ -32,11 +32,11 @@ func objects() (all []v1.Object) {
 		name := fmt.Sprintf("web-%02d", i)
 		deployment := add("Deployment", "deployments", "apps", name, "")
 		set := add("ReplicaSet", "replicasets", "apps", name+"-5d8f7c9b4", deployment)
-		for pod := range 35 {
+		for pod := range 35 + max(0, 1-i/10) {
 			add("Pod", "pods", "", fmt.Sprintf("%s-5d8f7c9b4-%05d", name, pod), set)
 		}
 	}
-	for i := range 20 {
+	for i := range 10 { // more would be folded into one line
 		add("ConfigMap", "configmaps", "", fmt.Sprintf("settings-%02d", i), "")
 	}
 	return all
