@@ -10,6 +10,20 @@ export const summary = signal<Summary | undefined>(undefined);
 /** When the hub was heard last, in milliseconds. */
 export const heard = signal(0);
 
+/** Set once the hub has another page than this one: it was upgraded since. */
+export const newer = signal(false);
+
+/** Look whether the hub's page loads what this one has loaded. */
+async function compare(): Promise<void> {
+  const own = [...document.querySelectorAll("head script[src], head link[rel=stylesheet]")].map((one) => one.getAttribute("src") ?? one.getAttribute("href")!);
+  try {
+    const text = await (await sent("/", { cache: "no-cache" })).text();
+    newer.value = !own.every((name) => text.includes(name));
+  } catch {
+    // It is asked again after the next break.
+  }
+}
+
 export interface Changes<T = unknown> {
   items?: T[];
   gone?: string[];
@@ -58,6 +72,7 @@ async function run(): Promise<void> {
       kind: ["summary", ...(subscription?.kinds ?? [])], item: subscription?.items, filter: subscription?.filter, since: subscription?.since,
     });
     await listen(to, controller, (event, data, id) => {
+      if (tries > 0) void compare();
       tries = 0;
       heard.value = Date.now();
       if (id && subscription) subscription.since = id;

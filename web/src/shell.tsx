@@ -4,7 +4,7 @@ import { Component, type ComponentChildren } from "preact";
 import { useEffect, useErrorBoundary } from "preact/hooks";
 import { awaySince, loggedOut, may, me } from "./api";
 import { commands, copy, dialog, notice, provide, type Command } from "./commands";
-import { heard, summary } from "./live";
+import { heard, newer, summary } from "./live";
 import { Journal, Keys, Palette } from "./palette";
 import { Health, clock, phases } from "./parts";
 import { adjust, at, given, go, path } from "./route";
