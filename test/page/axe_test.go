@@ -31,7 +31,7 @@ func (t *tab) axe(what string, rules ...string) {
 	found, err := chromedp.Run(t.ctx, chromedp.Evaluate[[]string](`axe.run(document, {`+only+` resultTypes: ["violations"]}).then((result) =>
 		result.violations.flatMap((one) => one.nodes.map((node) => one.id + " (" + one.help + "): " + node.html.slice(0, 200) + " " +
 			[...node.any, ...node.all, ...node.none].map((check) => check.message).join("; ").slice(0, 300))))`,
-		func(p *runtime.EvaluateParams) { p.AwaitPromise = new(true) }))
+		await))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,6 +39,9 @@ func (t *tab) axe(what string, rules ...string) {
 		t.Errorf("%s: %s", what, one)
 	}
 }
+
+// await has an expression be what its promise comes to.
+func await(p *runtime.EvaluateParams) { p.AwaitPromise = new(true) }
 
 func discard[T any](action chromedp.Action[T]) chromedp.Action[chromedp.Void] {
 	return func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
@@ -100,6 +103,22 @@ func accessible(w *world) {
 		}
 	}
 	look("well")
+	w.restartHub(func() {
+		tab.sees("The hub has been away")
+		for _, path := range []string{"/fleet", "/deployments/edge-1/podinfo", "/hub"} {
+			tab.goTo(path)
+			tab.axe("away " + path)
+		}
+	})
+	tab.goTo("/services/podinfo")
+	tab.settled()
+	for _, key := range []string{"?", "ctrl+k", "@", "S"} {
+		tab.keys(key)
+		tab.until("something is in front", `document.querySelector("dialog h2")`)
+		tab.axe("in front " + key)
+		tab.keys("esc")
+		tab.until("nothing is in front", `!document.querySelector("dialog")`)
+	}
 }
 
 // accessibleWithout has axe look at each page of somebody who may see nothing, and at lists with nothing in them.

@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/cdproto/audits"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
@@ -32,6 +33,8 @@ type browser struct {
 
 	mu       sync.Mutex
 	wrong    []string
+	strange  bool     // a page of somebody else is looked at
+	refused  []string // what was wrong meanwhile
 	requests int
 }
 
@@ -81,9 +84,27 @@ func (b *browser) hears(hub string, said any) {
 	}
 	if wrong != "" {
 		b.mu.Lock()
-		b.wrong = append(b.wrong, wrong)
+		if b.strange {
+			b.refused = append(b.refused, wrong)
+		} else {
+			b.wrong = append(b.wrong, wrong)
+		}
 		b.mu.Unlock()
 	}
+}
+
+// expects says whether a page of somebody else is looked at, which may do what the hub's may not.
+func (b *browser) expects(strange bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.strange = strange
+}
+
+// expected is what such a page has tried.
+func (b *browser) expected() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.refused)
 }
 
 // heard is what was wrong since it was asked last.
@@ -227,20 +248,33 @@ func (t *tab) keys(names ...string) {
 		"home": kb.Home, "end": kb.End,
 	}
 	for _, name := range names {
-		var options []chromedp.KeyOption
+		modifiers := chromedp.Modifier(0)
 		key, held := strings.CutPrefix(name, "ctrl+")
 		if held {
-			options = append(options, chromedp.KeyModifiers(chromedp.ModifierCtrl))
-		}
-		if key, held = strings.CutPrefix(key, "shift+"); held {
-			options = append(options, chromedp.KeyModifiers(chromedp.ModifierShift))
+			modifiers = chromedp.ModifierCtrl
 		}
 		if named := special[key]; named != "" {
 			key = named
 		}
-		if err := chromedp.Do(t.ctx, chromedp.KeyEvent(key, options...)); err != nil {
-			t.Fatal(err)
+		for _, r := range key {
+			t.stroke(kb.Encode(r), modifiers)
 		}
+	}
+}
+
+// stroke presses one key. What it types is a part of the stroke, so that a page that takes the stroke for a command gets no character.
+func (t *tab) stroke(events []*input.DispatchKeyEventParams, modifiers chromedp.Modifier) {
+	t.Helper()
+	for _, event := range events {
+		event.Modifiers |= int64(modifiers)
+		if event.Type == kb.KeyChar {
+			continue
+		}
+		if event.Type == kb.KeyDown && modifiers == 0 && len(events) == 3 {
+			event.Text, event.UnmodifiedText = events[1].Text, events[1].UnmodifiedText
+		}
+		_, err := chromedp.Call(t.ctx, input.DispatchKeyEvent, *event)
+		call(t, err)
 	}
 }
 

@@ -25,13 +25,14 @@ import (
 )
 
 // patience bounds whatever is waited for.
-const patience = 8 * time.Second
+const patience = 40 * time.Second
 
 // The people. The operator holds the hub's token; ada has a role for all but the audit log; eve has none.
 const (
 	operator = "operator"
 	ada      = "ada"
 	eve      = "eve"
+	bob      = "bob" // as ada, until the fleet ends his logins
 )
 
 // world is a fleet that `plural up --local` brought up, and who works with it.
@@ -47,11 +48,8 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	built(t)
 	home := t.TempDir()
-	if kept := os.Getenv("DEVHOME"); kept != "" {
-		home = kept
-	}
 	for _, dir := range []string{"tmp", "run"} {
-		if err := os.MkdirAll(filepath.Join(home, dir), 0o700); err != nil {
+		if err := os.Mkdir(filepath.Join(home, dir), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -66,15 +64,9 @@ func newWorld(t *testing.T) *world {
 		"XDG_RUNTIME_DIR="+home+"/run", "TMPDIR="+home+"/tmp", "GIT_CONFIG_GLOBAL="+home+"/gitconfig", "GIT_CONFIG_NOSYSTEM=1", "NO_COLOR=1")
 	w.browser = newBrowser(t) // it starts while the clusters do
 	port := freePort(t)
-	if os.Getenv("DEVHOME") == "" {
-		t.Cleanup(func() { w.plural("down", "--yes", w.repo) })
-	} else {
-		port = 18945
-	}
+	t.Cleanup(func() { w.plural("down", "--yes", w.repo) })
 	w.hub = fmt.Sprintf("http://127.0.0.1:%d", port)
-	if _, err := os.Stat(w.repo); err != nil {
-		w.plural("up", "--local", "--port", fmt.Sprint(port), w.repo)
-	}
+	w.plural("up", "--local", "--port", fmt.Sprint(port), w.repo)
 	w.people()
 	return w
 }
@@ -125,17 +117,8 @@ func (w *world) part(t *testing.T, name string, test func(*world)) {
 // people lets ada and eve in.
 func (w *world) people() {
 	w.Helper()
-	for _, name := range []string{ada, eve} {
-		kept := filepath.Join(w.home, "token-"+name)
-		if text, err := os.ReadFile(kept); err == nil {
-			w.tokens[name] = string(text)
-			continue
-		}
-		defer func() { w.file(kept, w.tokens[name]) }()
+	for _, name := range []string{ada, eve, bob} {
 		w.tokens[name] = strings.TrimSpace(w.plural("auth", "token", "create", name, "--name", "page", "-C", w.repo))
-	}
-	if _, err := os.Stat(filepath.Join(w.repo, "access/page.yaml")); err == nil {
-		return
 	}
 	w.commit("Let ada in", map[string]string{"access/page.yaml": `apiVersion: plural.sh/v1alpha1
 kind: Role
@@ -148,7 +131,7 @@ spec:
 apiVersion: plural.sh/v1alpha1
 kind: RoleBinding
 metadata: {name: page}
-spec: {role: page, users: [ada]}
+spec: {role: page, users: [ada, bob]}
 `,
 		"views.yaml": `apiVersion: plural.sh/v1alpha1
 kind: Views
@@ -175,6 +158,11 @@ spec:
     metadata: {labels: {app: still}}
     spec:
       containers: [{name: main, image: "example.com/still:1"}]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: notes}
+data: {text: as git has it}
 `,
 		"services/broken.yaml": `apiVersion: plural.sh/v1alpha1
 kind: Service

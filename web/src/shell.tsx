@@ -116,7 +116,7 @@ function Pulse() {
       ))}
     </span>
   );
-  const quiet = awaySince.value !== undefined;
+  const quiet = awaySince.value !== undefined || loggedOut.value;
   return (
     <section class="pulse" aria-label="The fleet">
       {figure("clusters", "/clusters", figures.clusters)}
@@ -140,8 +140,17 @@ function Banner() {
       </div>
     );
   }
-  if (awaySince.value === undefined) return <Then />;
+  if (awaySince.value === undefined) return newer.value ? <Newer /> : <Then />;
   return <div class="banner" role="status">The hub has been away for {age(awaySince.value, clock.value)}. What is shown is of then; it is asked again.</div>;
+}
+
+/** The hub was upgraded since the page was opened. */
+function Newer() {
+  return (
+    <div class="banner" role="status">
+      The hub has a newer page. <button type="button" onClick={() => window.location.reload()}>Load it</button>
+    </div>
+  );
 }
 
 /** What somebody who has sent a link saw may have changed since. */
