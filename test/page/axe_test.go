@@ -68,7 +68,7 @@ func (w *world) pages() []string {
 }
 
 // dark are the rules whose outcome depends on colours.
-var dark = []string{"color-contrast", "link-in-text-block"} //nolint:gochecknoglobals // a list that does not change
+var dark = []string{"color-contrast", "link-in-text-block"}
 
 // goTo is a link that is clicked: the page is not loaded anew.
 func (t *tab) goTo(path string) {

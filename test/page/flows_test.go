@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-var workloads = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"} //nolint:gochecknoglobals // a name
+var workloads = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 
 // rows waits until a list shows these names, each beginning a row, in this order.
 func (t *tab) rows(names ...string) {
@@ -30,7 +30,7 @@ func (w *world) drift(replicas int) {
 }
 
 // everything is all rows of the fleet, the worst first.
-var everything = []string{ //nolint:gochecknoglobals // a list that does not change
+var everything = []string{
 	"broken edge-2", "podinfo edge-1", "still edge-1", "podinfo edge-2", "podinfo mgmt",
 }
 
@@ -187,8 +187,12 @@ func byKeys(w *world) {
 	tab.keys("enter")
 	tab.at("/deployments/mgmt/podinfo")
 	for _, one := range []struct{ key, tab, word string }{
-		{"t", "?tab=objects", "Pod"}, {"D", "?tab=diff", "nothing would change"}, {"l", "?tab=logs", "lines"},
-		{"E", "?tab=events", "Created pod"}, {"h", "?tab=history", "served"}, {"d", "", "Objects ready"},
+		{"t", "?tab=objects", "Pod"},
+		{"D", "?tab=diff", "nothing would change"},
+		{"l", "?tab=logs", "lines"},
+		{"E", "?tab=events", "Created pod"},
+		{"h", "?tab=history", "served"},
+		{"d", "", "Objects ready"},
 	} {
 		tab.keys(one.key)
 		tab.at("/deployments/mgmt/podinfo" + one.tab)

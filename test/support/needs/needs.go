@@ -93,6 +93,19 @@ func Address(tb testing.TB) string {
 	return ""
 }
 
+// Page skips a test of a folder in test/ that looks at the hub's page, where the programs were built without it, as Program does one
+// whose program is missing.
+func Page(tb testing.TB) {
+	tb.Helper()
+	if _, err := os.Stat("../../hubsvc/web/dist/index.html.gz"); err == nil {
+		return
+	}
+	if os.Getenv("CI") != "" {
+		tb.Fatal("the hub's page is not built: install npm, then make build")
+	}
+	tb.Skip("SKIPPED, NOT TESTED: the hub's page is not built: install npm, then make build")
+}
+
 // Terraform is the path of terraform or tofu: the one that PLURAL_TERRAFORM names, or terraform on PATH. Where there is
 // none the test is skipped, or fails, as with a program.
 func Terraform(tb testing.TB) string {
