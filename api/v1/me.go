@@ -70,7 +70,7 @@ const ExchangePath = "/v1/auth/exchange"
 
 // Where somebody who is logged in gets a ticket, and where a browser shows it.
 const (
-	TicketPath = "/v1/auth/page-ticket" //nolint:gosec // a path
+	TicketPath = "/v1/auth/page-ticket"
 	OpenPath   = "/auth/open"
 )
 
