@@ -214,7 +214,7 @@ func (w *world) restartHub(meanwhile func()) {
 	w.plural("local", "stop", "hub", "-C", w.repo)
 	meanwhile()
 	w.plural("local", "start", "hub", "-C", w.repo)
-	w.until("the hub is back", func() bool { return w.status(operator, "/v1/summary") == http.StatusOK })
+	w.until("the hub is back", func() bool { return w.status(ada, "/v1/summary") == http.StatusOK })
 }
 
 // T10: once the fleet ends somebody's logins, the page says so within seconds, and keeps what it shows with its age.

@@ -24,8 +24,8 @@ render(<Shell />, place);
 void know();
 begin();
 
-// Somebody who has logged in again in another tab goes on here.
-document.addEventListener("visibilitychange", () => {
+// Somebody who has logged in again in another tab goes on here, and so does whose login a hub that has just begun did not know yet.
+function goOn(): void {
   if (document.hidden || !loggedOut.value) return;
   get<Me>("/v1/me").then((who) => {
     me.value = who;
@@ -33,4 +33,17 @@ document.addEventListener("visibilitychange", () => {
     awaySince.value = undefined;
     begin();
   }, () => undefined);
+}
+
+document.addEventListener("visibilitychange", goOn);
+loggedOut.subscribe((out) => {
+  if (!out) return;
+  let after = 3000;
+  const again = () => {
+    if (!loggedOut.value) return;
+    goOn();
+    after = Math.min(2 * after, 60_000);
+    setTimeout(again, after * (0.5 + Math.random()));
+  };
+  setTimeout(again, after * (0.5 + Math.random()));
 });
