@@ -14,6 +14,8 @@ import (
 // Directory is who a fleet knows, and by what: its users, their tokens and accounts, and whom it believes about others. It does not
 // change once it is made.
 type Directory struct {
+	// unread says that nothing is known yet, which is no reason to turn anybody away for good.
+	unread bool
 	// tokens are users by the hashes of their tokens.
 	tokens     map[string]principal.Person
 	users      map[string]user
@@ -42,6 +44,24 @@ type provider struct {
 type federation struct {
 	*fleet.FederationSpec
 	name, trust string
+}
+
+// Unread is the directory of a fleet that was not read yet.
+func Unread() *Directory {
+	d := NewDirectory(&fleet.Fleet{})
+	d.unread = true
+	return d
+}
+
+// notYet is what people are told who may be known once the fleet was read.
+func (d *Directory) notYet() error {
+	if !d.unread {
+		return nil
+	}
+	return &principal.Rejected{
+		Message: "this hub has not read the installation repo yet, and so knows nobody", Fix: "try again in some seconds; plural logs hub says what it waits for",
+		Later: true,
+	}
 }
 
 // NewDirectory reads a fleet, which has no mistakes.

@@ -38,6 +38,9 @@ func (p *People) Exchange(ctx context.Context, raw string) (session string, who 
 		return "", who, refused("send the ID token of a login", "what was sent is no ID token")
 	}
 	d := p.directory()
+	if err := d.notYet(); err != nil {
+		return "", who, err
+	}
 	p.verifier.Keep(d.issuers())
 	var made *principal.Session
 	for _, from := range d.providers {
@@ -66,6 +69,9 @@ func (p *People) Exchange(ctx context.Context, raw string) (session string, who 
 // that sent nonce.
 func (p *People) Admit(ctx context.Context, name, raw, nonce string) (session string, who principal.Person, err error) {
 	d := p.directory()
+	if err := d.notYet(); err != nil {
+		return "", who, err
+	}
 	from, ok := d.providers[name]
 	if !ok {
 		return "", who, withdrawn("the fleet has no provider %q any longer", name)

@@ -121,7 +121,11 @@ func (p *People) byCredential(credential string) (principal.Person, error) {
 		}
 		return principal.Person{}, ErrUnauthenticated // of a token that was replaced
 	}
-	found, ok := p.directory().tokens[credential]
+	d := p.directory()
+	if err := d.notYet(); err != nil {
+		return principal.Person{}, err
+	}
+	found, ok := d.tokens[credential]
 	switch {
 	case !ok:
 		return principal.Person{}, &principal.Rejected{Message: "this hub knows no such token as was sent", Fix: unknownFix, Err: ErrUnauthenticated}

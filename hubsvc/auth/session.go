@@ -121,6 +121,9 @@ func (p *People) bySession(s *principal.Session) (principal.Person, error) {
 	if s.Token != "" {
 		return p.byTokens(d, s, who)
 	}
+	if err := d.notYet(); err != nil {
+		return principal.Person{}, err
+	}
 	if s.Federation != "" {
 		m, ok := d.federations[s.Federation]
 		if !ok || m.trust != s.Trust {
@@ -160,7 +163,10 @@ func (p *People) bySession(s *principal.Session) (principal.Person, error) {
 // byTokens finds who has a session that Open made of a token, which has to be good still and the same user's.
 func (p *People) byTokens(d *Directory, s *principal.Session, who principal.Person) (principal.Person, error) {
 	of, err := p.byCredential(s.Token)
+	rejected := new(principal.Rejected)
 	switch {
+	case errors.As(err, &rejected) && rejected.Later:
+		return principal.Person{}, err
 	case err != nil || of.Name != s.User:
 		return principal.Person{}, &principal.Rejected{
 			Message: "the token with which this login began is not good any longer", Fix: "plural hub open, with one that is",

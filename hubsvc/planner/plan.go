@@ -52,7 +52,7 @@ type Plan struct {
 // blank is the plan of a hub which has seen no good commit.
 func blank() *Plan {
 	return &Plan{
-		directory: auth.NewDirectory(&fleet.Fleet{}), access: access.New(&fleet.Fleet{}), Sinks: new(notify.Table),
+		directory: auth.Unread(), access: access.New(&fleet.Fleet{}), Sinks: new(notify.Table),
 		Views: v1.ViewList{Items: []v1.View{}},
 	}
 }

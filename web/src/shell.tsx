@@ -30,6 +30,7 @@ function everywhere(): Command[] {
     key("@", "What was done here, as command lines", () => (dialog.value = () => <Journal />)),
     key("esc", "Back", () => {
       if (dialog.value) dialog.value = undefined;
+      else if (path.value[0] === "deployments") go("/fleet");
       else if (path.value.length > 1) go("/" + path.value.slice(0, -1).map(encodeURIComponent).join("/"));
     }),
     key("[", "View before", () => history.back()),

@@ -37,6 +37,9 @@ export function Diff({ cluster, service }: { cluster: string; service: string })
   );
 }
 
+/** JSON without the escapes that only a page of HTML would need. */
+const unescaped = (json: string): string => json.replace(/\\u00(3c|3e|26)/g, (_, code: string) => String.fromCharCode(parseInt(code, 16)));
+
 function Changed({ of }: { of: ObjectDiff }) {
   const shown = useSignal(fieldsAtOnce);
   const fields = of.fields ?? [];
@@ -53,8 +56,8 @@ function Changed({ of }: { of: ObjectDiff }) {
             {fields.slice(0, shown.value).map((field) => (
               <tr key={field.path} tabIndex={-1} data-change>
                 <td><code><Text of={field.path} most={400} /></code></td>
-                <td class="del">{field.live === undefined ? <span class="dim">none</span> : <code><Text of={field.live} /></code>}</td>
-                <td class="add">{field.desired === undefined ? <span class="dim">none</span> : <code><Text of={field.desired} /></code>}</td>
+                <td class="del">{field.live === undefined ? <span class="dim">none</span> : <code><Text of={unescaped(field.live)} /></code>}</td>
+                <td class="add">{field.desired === undefined ? <span class="dim">none</span> : <code><Text of={unescaped(field.desired)} /></code>}</td>
               </tr>
             ))}
           </tbody>
