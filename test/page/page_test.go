@@ -12,6 +12,8 @@ func TestPage(t *testing.T) {
 		{"a person who looks around by mouse", byMouse},
 		{"a person who looks around by keys", byKeys},
 		{"a person who looks at the objects of a service", objectsOfAService},
+		{"a person who changes a service and takes that back", changes},
+		{"a person whose change is overtaken", overtaken},
 		{"a person with a small window", narrow},
 		{"text of others is text", textOfOthers},
 		{"addresses of others are links for http alone", linksOfOthers},

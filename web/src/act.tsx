@@ -35,11 +35,12 @@ function Proposal({ change }: { change: Change }) {
   const confirmed = useSignal("");
   const field = useRef<HTMLInputElement>(null);
   // An Enter that opened this is no answer to it.
-  const since = useRef(Infinity);
+  const ready = useSignal(false);
   useEffect(() => {
     if (!shown.value) return;
-    since.current = Date.now();
     field.current?.focus();
+    const timer = setTimeout(() => (ready.value = true), 400);
+    return () => clearTimeout(timer);
   }, [shown.value]);
   useEffect(() => {
     // A replica of before there were dry runs takes no base, and so refuses this in place of doing it.
@@ -62,6 +63,7 @@ function Proposal({ change }: { change: Change }) {
     }
     busy.value = false;
   };
+  const can = ready.value && !busy.value && Boolean(shown.value?.files?.length) && (shown.value?.confirm ?? "") === confirmed.value;
   const nothing = shown.value !== undefined && !shown.value.files?.length;
   return (
     <>
@@ -78,7 +80,7 @@ function Proposal({ change }: { change: Change }) {
       {edited.value ? <Followed edited={edited.value} service={change.service} /> : (
         <form class="actions" onSubmit={(event) => {
           event.preventDefault();
-          if (Date.now() - since.current > 400) void commit();
+          if (can) void commit();
         }}>
           <input class="wide" ref={field} aria-label="Message of the commit" placeholder={"message: " + (shown.value?.message ?? "")} value={message.value} maxLength={4000}
             onInput={(event) => (message.value = event.currentTarget.value)} />
@@ -86,7 +88,7 @@ function Proposal({ change }: { change: Change }) {
             <label>Type <code>{shown.value.confirm}</code> once more: <input value={confirmed.value} autocomplete="off" spellcheck={false}
               onInput={(event) => (confirmed.value = event.currentTarget.value)} /></label>
           ) : null}
-          <button type="submit" class="main" disabled={!shown.value || nothing || busy.value || (shown.value.confirm ?? "") !== confirmed.value}>{busy.value ? "Committing…" : "Commit"}</button>
+          <button type="submit" class="main" disabled={!can}>{busy.value ? "Committing…" : "Commit"}</button>
           <button type="button" onClick={() => (dialog.value = undefined)}>Cancel</button>
         </form>
       )}

@@ -24,7 +24,7 @@ function Outcome({ of }: { of: Revision }) {
 export function LastChange({ service }: { service: string }) {
   const read = useRead<RevisionList>(below("/v1/services", service, "history"), { limit: 1 });
   const last = read.body?.items[0];
-  if (!last) return null;
+  if (!last) return <p class="dim">{read.body || read.problem ? "No commit is known to have changed it." : "…"}</p>;
   return <p><Outcome of={last} /> <CommitLine commit={last} /> <span class="dim">by <Text of={last.author} most={80} />, <Ago time={last.time} /> ago</span></p>;
 }
 
