@@ -2,6 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { Refusal, address, awaySince, get, loggedOut, sent } from "./api";
+import { parsed } from "./events";
 import type { ChangeKind, Summary } from "./v1";
 
 /** The fleet in figures, as newest heard. */
@@ -113,19 +114,6 @@ export async function listen(to: string, controller: AbortController, on: (event
       on(event, data, id);
     }
   }
-}
-
-/** One event of a stream, as text/event-stream has them. */
-export function parsed(block: string): { event: string; data: string; id: string } {
-  const fields: Record<string, string> = {};
-  for (const text of block.split("\n")) {
-    const at = text.indexOf(":");
-    if (at <= 0) continue;
-    const name = text.slice(0, at);
-    const value = text.slice(at + 1).replace(/^ /, "");
-    fields[name] = name === "data" && fields.data !== undefined ? fields.data + "\n" + value : value;
-  }
-  return { event: fields.event ?? "message", data: fields.data ?? "", id: fields.id ?? "" };
 }
 
 function take(event: string, data: string, to: Subscription | undefined): void {

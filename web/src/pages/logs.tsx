@@ -5,6 +5,7 @@ import { useEffect } from "preact/hooks";
 import { Refusal, address, below, get, sent } from "../api";
 import { copy } from "../commands";
 import { Refused, Text, useCommands } from "../parts";
+import { levelOf, type Level } from "../levels";
 import { adjust, given } from "../route";
 import { count, line, logLine } from "../text";
 import type { ObjectList } from "../v1";
@@ -15,25 +16,10 @@ const kept = 5000;
 // Lines are drawn a few times a second, however many come.
 const pace = 150;
 
-type Level = "error" | "warning" | "info" | "debug" | "";
-
 interface Line {
   pod: string;
   text: string;
   level: Level;
-}
-
-// The first word of a line that says how much it matters, in the ways that programs write it.
-const leveled = /\b(?:level["']?\s*[=:]\s*["']?)?(fatal|panic|critical|error|err|warning|warn|info|debug|trace)\b|^([EWIF])\d{4} /i;
-const levels: Record<string, Level> = {
-  fatal: "error", panic: "error", critical: "error", error: "error", err: "error", warning: "warning", warn: "warning", info: "info", debug: "debug", trace: "debug",
-  e: "error", f: "error", w: "warning", i: "info",
-};
-
-/** How much a line matters, as it says itself. */
-export function levelOf(text: string): Level {
-  const found = leveled.exec(text.slice(0, 200));
-  return found ? levels[(found[1] ?? found[2] ?? "").toLowerCase()] ?? "" : "";
 }
 
 // Without HTTP/2 a browser has six connections to a hub, of which the page needs some.
