@@ -150,6 +150,28 @@ export function useRead<T>(path: string | undefined, query?: Query): Read<T> {
   };
 }
 
+interface Page<T> {
+  items: T[];
+  next?: string;
+}
+
+/** A list that goes on: its first page is kept fresh, older ones are read when somebody asks. */
+export function usePages<T, L extends Page<T>>(path: string, query: Query): { read: Read<L>; items: T[]; more: ComponentChild } {
+  const read = useRead<L>(path, query);
+  const key = path + JSON.stringify(query);
+  const [older, set] = useState<Page<T> & { of: string }>({ of: "", items: [] });
+  const rest: Page<T> = older.of === key ? older : { items: [], next: read.body?.next };
+  const go = async () => {
+    try {
+      const page = await get<L>(path, { ...query, continue: rest.next });
+      set({ of: key, items: [...rest.items, ...page.items], next: page.next });
+    } catch (problem) {
+      say(String(problem));
+    }
+  };
+  return { read, items: [...(read.body?.items ?? []), ...rest.items], more: rest.next ? <button type="button" onClick={go}>Older</button> : null };
+}
+
 /** A page that waits for its answer, or shows why there is none. */
 export function Loaded<T>({ read, children }: { read: Read<T>; children: (body: T) => ComponentChild }) {
   if (read.body !== undefined) return <>{children(read.body)}</>;

@@ -1,9 +1,7 @@
 // Who did what where, on all replicas of the hub.
 
-import { useState } from "preact/hooks";
-import { get } from "../api";
-import { copy, say } from "../commands";
-import { Ago, Loaded, Text, useCommands, useRead } from "../parts";
+import { copy } from "../commands";
+import { Ago, Loaded, Text, useCommands, usePages } from "../parts";
 import { adjust, given } from "../route";
 import { line } from "../text";
 import type { AuditEntry, AuditList } from "../v1";
@@ -12,10 +10,7 @@ const fields = ["person", "cluster", "verb", "decision", "since", "until"] as co
 
 export function Audit() {
   const query = Object.fromEntries(fields.map((name) => [name, given(name)]));
-  const read = useRead<AuditList>("/v1/audit", { ...query, limit: 100 });
-  const key = JSON.stringify(query);
-  const [older, setOlder] = useState<{ of: string; items: AuditEntry[]; next: string | undefined }>({ of: "", items: [], next: undefined });
-  const more = older.of === key ? older : { of: key, items: [] as AuditEntry[], next: read.body?.next };
+  const { read, items, more } = usePages<AuditEntry, AuditList>("/v1/audit", { ...query, limit: 100 });
   const cli = line("audit", "list", ...fields.flatMap((name) => (query[name] ? ["--" + name, query[name]!] : [])));
   useCommands([{ key: "C", title: "Copy the command", cli, run: () => void copy(cli) }]);
   return (
@@ -31,11 +26,11 @@ export function Audit() {
       <Loaded read={read}>{(body) => (
         <>
           {body.missing.length > 0 ? <p class="warning">! Replicas that do not answer: {body.missing.join(", ")}. What they have is not in here.</p> : null}
-          {body.items.length === 0 ? <p class="dim">Nobody did such a thing, as far as the log goes back.</p> : null}
+          {items.length === 0 ? <p class="dim">Nobody did such a thing, as far as the log goes back.</p> : null}
           <div class="scroll"><table class="plain">
             <thead><tr><th>Ago</th><th>Who</th><th>Did</th><th>Where</th><th>Decision</th><th>From</th></tr></thead>
             <tbody>
-              {[...body.items, ...more.items].map(({ record, hash }) => (
+              {items.map(({ record, hash }) => (
                 <tr key={hash}>
                   <td><Ago time={record.time} /></td><td><Text of={record.person} most={80} /></td>
                   <td><Text of={record.verb} most={40} /> <Text of={[record.resource, record.subresource].filter(Boolean).join("/") || record.path} most={120} /></td>
@@ -46,14 +41,7 @@ export function Audit() {
               ))}
             </tbody>
           </table></div>
-          {more.next ? <button type="button" onClick={async () => {
-            try {
-              const page = await get<AuditList>("/v1/audit", { ...query, limit: 100, continue: more.next });
-              setOlder({ of: key, items: [...more.items, ...page.items], next: page.next });
-            } catch (problem) {
-              say(String(problem));
-            }
-          }}>Older</button> : null}
+          {more}
         </>
       )}</Loaded>
     </div>

@@ -1,11 +1,10 @@
 // The commits that made the fleet, or a service, what it is.
 
-import { useState } from "preact/hooks";
-import { below, get } from "../api";
+import { below } from "../api";
 import { propose } from "../act";
-import { say, type Command } from "../commands";
+import type { Command } from "../commands";
 import { summary } from "../live";
-import { Actions, Ago, CommitLine, Facts, Loaded, Out, Problems, Text, useCommands, useRead } from "../parts";
+import { Actions, Ago, CommitLine, Facts, Loaded, Out, Problems, Text, useCommands, usePages, useRead } from "../parts";
 import { adjust, at, given } from "../route";
 import { fileAddress, line, short } from "../text";
 import type { Commit as CommitRef, Revision, RevisionList, Source } from "../v1";
@@ -31,18 +30,15 @@ export function LastChange({ service }: { service: string }) {
 /** Commits, the newest first. */
 export function Revisions({ service, filter = "" }: { service?: string; filter?: string }) {
   const path = service ? below("/v1/services", service, "history") : "/v1/history";
-  const read = useRead<RevisionList>(path, { limit: 50, filter });
-  const [older, setOlder] = useState<{ of: string; items: Revision[]; next: string | undefined }>({ of: "", items: [], next: undefined });
-  const key = path + filter;
-  const more = older.of === key ? older : { of: key, items: [] as Revision[], next: read.body?.next };
+  const { read, items, more } = usePages<Revision, RevisionList>(path, { limit: 50, filter });
   return (
-    <Loaded read={read}>{(body) => (
+    <Loaded read={read}>{() => (
       <>
-        {body.items.length === 0 ? <p class="dim">There is no such commit.</p> : null}
+        {items.length === 0 ? <p class="dim">There is no such commit.</p> : null}
         <div class="scroll"><table class="plain">
           <thead><tr><th>Commit</th><th>Ago</th><th>Subject</th><th>Author</th><th>Result</th></tr></thead>
           <tbody>
-            {[...body.items, ...more.items].map((revision) => (
+            {items.map((revision) => (
               <tr key={revision.id}>
                 <td><a class="id" href={"/history/" + revision.id}>{short(revision.id)}</a></td><td><Ago time={revision.time} /></td>
                 <td><Text of={revision.subject} most={200} />{revision.revertedBy ? <span class="dim"> (taken back by {short(revision.revertedBy)})</span> : null}</td>
@@ -51,14 +47,7 @@ export function Revisions({ service, filter = "" }: { service?: string; filter?:
             ))}
           </tbody>
         </table></div>
-        {more.next ? <button type="button" onClick={async () => {
-          try {
-            const page = await get<RevisionList>(path, { limit: 50, filter, continue: more.next });
-            setOlder({ of: key, items: [...more.items, ...page.items], next: page.next });
-          } catch (problem) {
-            say(String(problem));
-          }
-        }}>Older</button> : null}
+        {more}
       </>
     )}</Loaded>
   );
