@@ -294,14 +294,17 @@ func TestOperatorsPathsAnswerWhomTheyShould(t *testing.T) {
 	if code, _ := hub.do(http.MethodGet, "/readyz", "", nil); code != http.StatusServiceUnavailable {
 		t.Errorf("readyz before the first good commit: %d", code)
 	}
-	if code, _ := hub.do(http.MethodPost, "/hooks/git", "wrong", nil); code != http.StatusUnauthorized {
-		t.Errorf("a stranger's hook: %d", code)
+	if code, _ := hub.do(http.MethodPost, "/hooks/git", "wrong", nil); code != http.StatusServiceUnavailable {
+		t.Errorf("a stranger's hook, who may be a user of the first good commit: %d", code)
 	}
 	o.Push(fleetrepo.TwoServices(nil))
 	if code, _ := hub.do(http.MethodPost, "/hooks/git", hub.token, nil); code != http.StatusAccepted {
 		t.Errorf("hook: %d", code)
 	}
 	hub.ready() // an hour before the next regular fetch
+	if code, _ := hub.do(http.MethodPost, "/hooks/git", "wrong", nil); code != http.StatusUnauthorized {
+		t.Errorf("a stranger's hook: %d", code)
+	}
 	code, body := hub.do(http.MethodGet, "/metrics", hub.token, nil)
 	if code != http.StatusOK || !strings.Contains(string(body), "plural_hub_clusters 1\n") || !strings.Contains(string(body), "plural_hub_services 2\n") {
 		t.Errorf("metrics: %d", code)

@@ -59,8 +59,9 @@ func (d *Directory) notYet() error {
 		return nil
 	}
 	return &principal.Rejected{
-		Message: "this hub has not read the installation repo yet, and so knows nobody", Fix: "try again in some seconds; plural logs hub says what it waits for",
-		Later: true,
+		Message: "this hub has read no good commit of the installation repo yet, and so knows nobody",
+		Fix:     "try again in some seconds; its log says what it waits for",
+		Later:   true,
 	}
 }
 
