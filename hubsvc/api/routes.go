@@ -78,7 +78,10 @@ func listQuery(keys, columns string) []openapi.Param {
 		{Name: "sort", Description: "Columns with commas between them, a leading - turns one round: " + columns + "."},
 		{Name: "limit", Description: "From 1 to 500; 200 when left out. A page may have fewer, to stay below 100 KB.", Example: 0},
 		{Name: "continue", Description: "Next of the page before, with the same sort."},
-		{Name: "offset", Description: "How many of the first items to leave out, for those who jump; continue is cheaper, and stays true while items come and go.", Example: 0},
+		{
+			Name: "offset", Example: 0,
+			Description: "How many of the first items to leave out, for those who jump; continue is cheaper, and stays true while items come and go.",
+		},
 		{Name: "name", Description: "A part of the name; the same as a term without a key."},
 	}
 }

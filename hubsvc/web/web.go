@@ -28,7 +28,8 @@ const index = "index.html"
 // Policy is what the page may load, run and be shown in. Scripts that somebody else has written into it do not run, and it sends nothing
 // elsewhere.
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; font-src 'self'; " +
-	"manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+	"manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; " +
+	"require-trusted-types-for 'script'; trusted-types 'none'"
 
 // places are the first names of the page's addresses.
 var places = []string{ //nolint:gochecknoglobals // a list that does not change

@@ -52,7 +52,9 @@ func FromURL(values url.Values) (Query, error) {
 	if text := values.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > MaxLimit {
-			return q, &Error{"limit " + strconv.Quote(text) + " is not a number from 1 to " + strconv.Itoa(MaxLimit), "leave it out for " + strconv.Itoa(DefaultLimit)}
+			return q, &Error{
+				"limit " + strconv.Quote(text) + " is not a number from 1 to " + strconv.Itoa(MaxLimit), "leave it out for " + strconv.Itoa(DefaultLimit),
+			}
 		}
 		q.Limit = n
 	}
@@ -60,7 +62,8 @@ func FromURL(values url.Values) (Query, error) {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 || n > MaxOffset || q.Continue != "" {
 			return q, &Error{
-				"offset " + strconv.Quote(text) + " is not a number from 0 to " + strconv.Itoa(MaxOffset) + ", or stands beside continue", "leave it out for the first page",
+				"offset " + strconv.Quote(text) + " is not a number from 0 to " + strconv.Itoa(MaxOffset) + ", or stands beside continue",
+				"leave it out for the first page",
 			}
 		}
 		q.Offset = n

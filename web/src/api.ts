@@ -100,3 +100,6 @@ export async function sent(to: string, init: RequestInit, signal?: AbortSignal, 
 
 /** Whether whoever is logged in may do a verb to the fleet. */
 export const may = (verb: string): boolean => me.value?.verbs.includes(verb) ?? false;
+
+/** Why whoever is logged in may not do a verb; undefined: they may. */
+export const no = (verb: string): string | undefined => (may(verb) ? undefined : `You may not ${verb}: your roles in access/ do not have the verb.`);

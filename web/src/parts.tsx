@@ -96,8 +96,6 @@ export function Facts({ of }: { of: [string, ComponentChild][] }) {
 export interface Read<T> {
   body: T | undefined;
   problem: Refusal | undefined;
-  /** When body was read, in milliseconds. */
-  asOf: number;
   refresh(): void;
 }
 
@@ -107,7 +105,7 @@ export interface Read<T> {
  */
 export function useRead<T>(path: string | undefined, query?: Query): Read<T> {
   const key = path + "?" + JSON.stringify(query ?? {});
-  const [state, set] = useState<{ key: string; body?: T; problem?: Refusal; asOf: number }>({ key, asOf: 0 });
+  const [state, set] = useState<{ key: string; body?: T; problem?: Refusal }>({ key });
   const [turn, setTurn] = useState(0);
   useEffect(() => {
     if (!path) return;
@@ -123,7 +121,7 @@ export function useRead<T>(path: string | undefined, query?: Query): Read<T> {
     const ask = async () => {
       try {
         const body = await get<T>(path, query, controller.signal);
-        set({ key, body, asOf: Date.now() });
+        set({ key, body });
       } catch (problem) {
         if (controller.signal.aborted || !(problem instanceof Refusal)) return;
         if (problem.status !== 0) set((before) => ({ ...before, key, body: before.key === key ? before.body : undefined, problem }));
@@ -146,7 +144,7 @@ export function useRead<T>(path: string | undefined, query?: Query): Read<T> {
   }, [key, turn]);
   const current = state.key === key;
   return {
-    body: current ? state.body : undefined, problem: current ? state.problem : undefined, asOf: state.asOf, refresh: () => setTurn(turn + 1),
+    body: current ? state.body : undefined, problem: current ? state.problem : undefined, refresh: () => setTurn(turn + 1),
   };
 }
 

@@ -21,7 +21,6 @@ interface List<T> {
 interface Part<T> {
   items: T[];
   tag: string | undefined;
-  read: number;
   /** Read again once it comes into the window: it may have changed since. */
   stale?: boolean;
 }
@@ -44,8 +43,6 @@ export class Rows<T> {
   /** Rises with each change of what at() gives. */
   readonly version = signal(0);
   readonly loading = signal(true);
-  /** When the oldest of the rows in the window was read, in milliseconds. */
-  readonly asOf = signal(0);
 
   private parts = new Map<number, Part<T>>();
   private asking = new Map<number, AbortController>();
@@ -167,24 +164,19 @@ export class Rows<T> {
   private take(index: number, list: List<T> | undefined, tag: string | undefined, anew: boolean): void {
     this.problem.value = undefined;
     this.loading.value = false;
-    const now = Date.now();
     if (anew) {
       this.parts.clear();
       this.narrowed = undefined;
     }
     const before = this.parts.get(index);
     if (!list) {
-      if (before) {
-        before.read = now;
-        before.stale = false;
-      }
+      if (before) before.stale = false;
     } else {
-      this.parts.set(index, { items: list.items, tag, read: now });
+      this.parts.set(index, { items: list.items, tag });
       this.total.value = list.total;
       this.counts.value = list.counts ?? {};
       this.since = list.since ?? this.since;
     }
-    this.asOf.value = Math.min(...[...this.parts.values()].filter((part) => !part.stale).map((part) => part.read));
     this.version.value++;
     this.show(this.from, this.until);
   }

@@ -1,13 +1,13 @@
 // One cluster, with what runs on it and how its agent is reached.
 
 import type { ComponentChild } from "preact";
-import { below, post } from "../api";
+import { below, no, post } from "../api";
 import { confirm } from "../act";
 import { copy, type Command } from "../commands";
 import { Actions, Ago, Facts, Health, Loaded, Text, useCommands, useRead } from "../parts";
 import { line } from "../text";
 import type { ClusterDetail, ConnectionList, Synced } from "../v1";
-import { Held, no } from "./deployment";
+import { Held } from "./deployment";
 import { Deployments } from "./service";
 
 /** Have agents look now. */

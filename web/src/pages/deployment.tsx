@@ -1,6 +1,6 @@
 // One service on one cluster: what it should be, what it is, what its objects are.
 
-import { below, may, post } from "../api";
+import { below, no, post } from "../api";
 import { confirm, propose } from "../act";
 import { copy, type Command } from "../commands";
 import { Actions, Ago, Facts, Health, Loaded, Problems, Tabs, Text, useCommands, useRead } from "../parts";
@@ -14,9 +14,6 @@ import { ObjectEvents, Tree } from "./objects";
 import { LastChange, Revisions } from "./history";
 
 const tabs: [string, string][] = [["", "Overview"], ["objects", "Objects"], ["diff", "Diff"], ["logs", "Logs"], ["events", "Events"], ["history", "History"]];
-
-/** What may be done to a service, wherever it runs. */
-export const no = (verb: string): string | undefined => (may(verb) ? undefined : `You may not ${verb}: your roles in access/ do not have the verb.`);
 
 /** Edits of a service that are one commit each. */
 export function edits(service: string, suspended: boolean): Command[] {

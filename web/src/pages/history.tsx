@@ -1,6 +1,6 @@
 // The commits that made the fleet, or a service, what it is.
 
-import { below } from "../api";
+import { below, no } from "../api";
 import { propose } from "../act";
 import type { Command } from "../commands";
 import { summary } from "../live";
@@ -8,7 +8,6 @@ import { Actions, Ago, CommitLine, Facts, Loaded, Out, Problems, Text, useComman
 import { adjust, at, given } from "../route";
 import { fileAddress, line, short } from "../text";
 import type { Commit as CommitRef, Revision, RevisionList, Source } from "../v1";
-import { no } from "./deployment";
 
 const colours: Record<string, string> = { current: "healthy", refused: "failed", waiting: "pending" };
 

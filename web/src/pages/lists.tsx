@@ -1,7 +1,7 @@
 // The lists of the fleet, with what each shows of a row.
 
 import { copy, type Command } from "../commands";
-import { may, below, post } from "../api";
+import { below, no, post } from "../api";
 import { Ago, Health, Text } from "../parts";
 import { go, to } from "../route";
 import type { Source } from "../rows";
@@ -11,8 +11,6 @@ import type { Cluster, Deployment, Event, Service, Source as Upstream, Upgrade }
 import { List, each } from "./list";
 
 const has = (text: string, words: string[]): boolean => words.every((word) => text.toLowerCase().includes(word));
-
-const no = (verb: string): string | undefined => (may(verb) ? undefined : `You may not ${verb}: your roles in access/ do not have the verb.`);
 
 const deployments: Source<Deployment> = {
   path: "/v1/deployments", kind: "deployments", name: (row) => row.cluster + "/" + row.service,

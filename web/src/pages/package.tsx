@@ -1,12 +1,11 @@
 // One installation of a package: where it stands, and what it waits for.
 
 import { useSignal } from "@preact/signals";
-import { below } from "../api";
+import { below, no } from "../api";
 import { propose } from "../act";
 import { Actions, Ago, CommitLine, Facts, Health, Loaded, Out, Text, useCommands, useRead } from "../parts";
 import { line } from "../text";
 import type { Upgrade } from "../v1";
-import { no } from "./deployment";
 
 export function PackagePage({ name }: { name: string }) {
   const read = useRead<Upgrade>(below("/v1/upgrades", name));

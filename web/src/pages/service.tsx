@@ -1,7 +1,7 @@
 // One service over all of its clusters.
 
 import { useSignal } from "@preact/signals";
-import { below } from "../api";
+import { below, no } from "../api";
 import { propose } from "../act";
 import { copy, dialog, type Command } from "../commands";
 import { Actions, Facts, Health, Loaded, Out, Tabs, Text, useCommands, useRead } from "../parts";
@@ -9,7 +9,7 @@ import { given, go, to } from "../route";
 import { fileAddress, line, short } from "../text";
 import type { Deployment, Service, Source } from "../v1";
 import { sync } from "./cluster";
-import { Held, edits, no } from "./deployment";
+import { Held, edits } from "./deployment";
 import { LastChange, Revisions } from "./history";
 import { sourcePath } from "./lists";
 
