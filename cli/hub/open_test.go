@@ -70,9 +70,13 @@ func TestTheHubsPageIsOpenedWhereThereIsOne(t *testing.T) {
 		answer       any
 		opened, said string
 	}{
-		"logged in":                          {http.StatusOK, v1.PageTicket{Ticket: "one.abc", Path: "/auth/open"}, hub.URL + "/auth/open#one.abc", ""},
-		"a hub of an earlier release":        {http.StatusNotFound, v1.Error{Message: "no such path"}, hub.URL, ""},
-		"a login that has ended":             {http.StatusUnauthorized, v1.Error{Message: "this login ended", Fix: "plural auth login"}, hub.URL, "this login ended; plural auth login"},
+		"logged in": {
+			http.StatusOK, v1.PageTicket{Ticket: "one.abc", Path: "/auth/open"}, hub.URL + "/auth/open#one.abc", "",
+		},
+		"a hub of an earlier release": {http.StatusNotFound, v1.Error{Message: "no such path"}, hub.URL, ""},
+		"a login that has ended": {
+			http.StatusUnauthorized, v1.Error{Message: "this login ended", Fix: "plural auth login"}, hub.URL, "this login ended; plural auth login",
+		},
 		"a page's path that is another host": {http.StatusOK, v1.PageTicket{Ticket: "one.abc", Path: "@evil.example/"}, "", ""},
 	} {
 		_ = os.Remove(opened)
@@ -80,7 +84,8 @@ func TestTheHubsPageIsOpenedWhereThereIsOne(t *testing.T) {
 		f, out, errOut := person(t, hub.URL, map[string]string{"BROWSER": browser, "PLURAL_TOKEN": "secret"})
 		err := open(t.Context(), f)
 		got, _ := os.ReadFile(opened)
-		if (err == nil) != (test.opened != "") || string(got) != test.opened || out.String() != hub.URL+"\n" || !strings.Contains(errOut.String(), test.said) ||
+		if (err == nil) != (test.opened != "") || string(got) != test.opened || out.String() != hub.URL+"\n" ||
+			!strings.Contains(errOut.String(), test.said) ||
 			test.said == "" && errOut.Len() > 0 {
 			t.Errorf("%s: opened %q, %v, printed %q, said %q", name, got, err, out, errOut)
 		}

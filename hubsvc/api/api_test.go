@@ -80,7 +80,10 @@ func serve(t *testing.T, clusters int, change func(*api.Options)) *hub {
 			return &v1.List[v1.Revision]{Items: []v1.Revision{step()}, Total: 1, Next: q.Continue}, nil
 		},
 		Views: func() v1.ViewList {
-			return v1.ViewList{Items: []v1.View{{Key: 1, Name: "What fails", List: "fleet", Filter: "health:failed"}}, Problems: []v1.Problem{{Message: "none"}}}
+			return v1.ViewList{
+				Items:    []v1.View{{Key: 1, Name: "What fails", List: "fleet", Filter: "health:failed"}},
+				Problems: []v1.Problem{{Message: "none"}},
+			}
 		},
 		Revision: func(context.Context, string) (*v1.Revision, error) { s := step(); return &s, nil },
 	}

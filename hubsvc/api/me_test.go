@@ -119,7 +119,8 @@ func TestATicketForThePageIsGivenForATokenAlone(t *testing.T) {
 	w := ask(http.MethodPost, v1.TicketPath, "good", "")
 	var got v1.PageTicket
 	want := v1.PageTicket{Ticket: "ticket of ada", Path: "/auth/open", Expires: time.Unix(60, 0).UTC()}
-	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != http.StatusOK || !cmp.Equal(got, want) || w.Header().Get("Cache-Control") != "no-store" {
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != http.StatusOK || !cmp.Equal(got, want) ||
+		w.Header().Get("Cache-Control") != "no-store" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	if w := ask(http.MethodPost, v1.TicketPath, "bad", ""); w.Code != http.StatusUnauthorized {
