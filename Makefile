@@ -248,8 +248,8 @@ clean: ## Remove what make built.
 .tools/gremlins: tools/mutants/go.mod tools/mutants/go.sum
 	cd tools/mutants && go build -o ../../$@ github.com/go-gremlins/gremlins/cmd/gremlins
 
-.tools/goreleaser: tools/release/go.mod tools/release/go.sum
-	cd tools/release && go build -o ../../$@ github.com/goreleaser/goreleaser/v2
+.tools/goreleaser: tools/goreleaser/go.mod tools/goreleaser/go.sum
+	cd tools/goreleaser && go build -o ../../$@ github.com/goreleaser/goreleaser/v2
 
 # What kustomizations and charts that render here are compared with, in tests and by make compare.
 .tools/kustomize: tools/kustomize/go.mod tools/kustomize/go.sum

@@ -1,4 +1,4 @@
-module github.com/pluralsh/plural/tools/release
+module github.com/pluralsh/plural/tools/goreleaser
 
 go 1.26.3
 
