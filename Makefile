@@ -215,6 +215,26 @@ shipped: plural ## Write completions and manual pages for a release into .tools 
 pictures: build ## Draw docs/pictures from a recorded session of the real program.
 	cd tools/pictures && go run . -programs '$(CURDIR)/bin' -out '$(CURDIR)/docs/pictures'
 
+# From source, for a cluster of one's own before there is a release: no registry and no daemon. PLATFORMS="amd64 arm64" for both.
+PLATFORMS := $(shell go env GOARCH)
+IMAGES := dist/images
+.PHONY: images
+images: $(PAGE) ## Pack the images of hub and agent from this clone: OCI layouts and archives in dist/images.
+	@rm -rf $(IMAGES) && mkdir -p $(IMAGES)
+	@revision=$$(git rev-parse HEAD); created=$$(git log -1 --format=%cI); version=dev-$${revision:0:12}; \
+	pack() { \
+		local programs=(); \
+		for arch in $(PLATFORMS); do \
+			GOOS=linux GOARCH=$$arch go build -ldflags "-s -w -X $(MODULE)/internal/buildinfo.version=$$version" -o $(IMAGES)/.$$1-$$arch ./cmd/$$1; \
+			programs+=("linux/$$arch=$(IMAGES)/.$$1-$$arch"); \
+		done; \
+		go run ./tools/release image --out $(IMAGES) --name "ghcr.io/pluralsh/$$1:$$version" --description "$$2" --revision "$$revision" \
+			--created "$$created" "$${programs[@]}"; \
+		rm $(IMAGES)/.$$1-*; \
+	}; \
+	pack plural "The hub of a plural fleet, and the command line"; \
+	pack plural-agent "The agent that runs in each cluster of a plural fleet"
+
 .PHONY: snapshot
 snapshot: .tools/goreleaser ## Check the release configuration and build it for this machine into dist/.
 	.tools/goreleaser check
