@@ -22,7 +22,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	root := &cobra.Command{Use: "release", Short: "Make what is shipped of what was built", SilenceUsage: true, SilenceErrors: true}
-	root.AddCommand(newCmdImage())
+	root.AddCommand(newCmdImage(), newCmdFinish(), newCmdPush())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)

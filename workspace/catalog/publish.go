@@ -15,6 +15,7 @@ import (
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/pluralsh/plural/crypto/signkey"
 	"github.com/pluralsh/plural/workspace/archive"
 	"github.com/pluralsh/plural/workspace/ocirepo"
 	"github.com/pluralsh/plural/workspace/packages"
@@ -59,7 +60,7 @@ func Publish(ctx context.Context, files fs.FS, o PublishOptions) (*Published, er
 	if err != nil {
 		return nil, err
 	}
-	signer, err := openKey(o.Key, o.Password)
+	signer, err := signkey.Open(o.Key, o.Password)
 	if err != nil {
 		return nil, err
 	}

@@ -129,6 +129,19 @@ func readIndex(file string) (index ocispec.Index, err error) {
 	return index, err
 }
 
+// Manifests are the images of the platforms that an index lists.
+func Manifests(ctx context.Context, from content.Fetcher, index ocispec.Descriptor) ([]ocispec.Descriptor, error) {
+	text, err := content.FetchAll(ctx, from, index)
+	if err != nil {
+		return nil, err
+	}
+	var i ocispec.Index
+	if err := json.Unmarshal(text, &i); err != nil {
+		return nil, fmt.Errorf("index %s: %w", index.Digest, err)
+	}
+	return i.Manifests, nil
+}
+
 type packing struct {
 	*Image
 	store *oci.Store
