@@ -297,7 +297,7 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 		simcmd.NewCmdSim(f),
 		configcmd.NewCmdConfig(f),
 		plugin.NewCmdPlugin(f), configcmd.NewCmdAlias(f, isTaken(f)),
-		newCmdVersion(f),
+		newCmdVersion(f), newCmdUpdate(f),
 		manual.NewCmdMan(f), manual.NewCmdDocs(f),
 	)
 	root.AddCommand(topicCommands()...)

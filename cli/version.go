@@ -23,6 +23,15 @@ type version struct {
 	Platform string `json:"platform"`
 	// Check is there with --check.
 	Check *checked `json:"check,omitempty"`
+	// Verified is there with --verify.
+	Verified *verified `json:"verified,omitempty"`
+}
+
+// verified says that this program is a release's, byte for byte.
+type verified struct {
+	Program string `json:"program"`
+	SHA256  string `json:"sha256"`
+	Signer  string `json:"signer"`
 }
 
 // checked is what else runs, and what there is.
@@ -44,15 +53,18 @@ type agents struct {
 }
 
 func newCmdVersion(f *cmdutil.Factory) *cobra.Command {
-	var check bool
+	var check, verify bool
+	var place releasePlace
 	cmd := &cobra.Command{
 		Use:     "version",
 		GroupID: cmdutil.GroupTool,
 		Short:   "Print the program's version",
 		Long: "Print the program's version. Without --check nobody is asked anything.\n\nWith --check the hub is asked for its version and " +
 			"those of the clusters' agents, and GitHub, if this program was built to, for the newest release: one request that says " +
-			"nothing of who asks.",
-		Example: cmdutil.Example("plural version", "plural version --check -o json"),
+			"nothing of who asks.\n\nWith --verify the program reads its own file and says whether it is the release's, byte for byte: the " +
+			"release's checksums.txt lists it, and is signed by the workflow that makes releases, or with --key by that key. Two files are " +
+			"fetched, or read where --from names a folder; the signature is verified without asking anybody.",
+		Example: cmdutil.Example("plural version", "plural version --check -o json", "plural version --verify"),
 		Args:    cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			printer, err := f.Printer("")
@@ -60,6 +72,11 @@ func newCmdVersion(f *cmdutil.Factory) *cobra.Command {
 				return err
 			}
 			v := version{Version: f.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+			if verify {
+				if v.Verified, err = place.verifySelf(cmd.Context(), f.Version); err != nil {
+					return err
+				}
+			}
 			if check {
 				v.Check = lookAround(cmd.Context(), f)
 			}
@@ -69,6 +86,8 @@ func newCmdVersion(f *cmdutil.Factory) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&check, "check", false, "say what the hub and the agents run, and whether there is a newer release")
+	cmd.Flags().BoolVar(&verify, "verify", false, "say whether this program is the release's, as its signer says")
+	place.flags(cmd)
 	return cmd
 }
 
@@ -115,6 +134,9 @@ func (c *checked) askHub(ctx context.Context, f *cmdutil.Factory) error {
 
 func (v *version) write(f *cmdutil.Factory, w io.Writer) error {
 	_, err := fmt.Fprintf(w, "plural %s (%s, %s)\n", v.Version, v.Go, v.Platform)
+	if err == nil && v.Verified != nil {
+		_, err = fmt.Fprintf(w, "verified: SHA-256 %s, signed by %s\n", v.Verified.SHA256, v.Verified.Signer)
+	}
 	if err != nil || v.Check == nil {
 		return err
 	}

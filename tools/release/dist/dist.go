@@ -269,7 +269,7 @@ func (r *Release) provenance(ctx context.Context) error {
 	if err := os.WriteFile(filepath.Join(r.Dir, Provenance), bundle, 0o644); err != nil {
 		return err
 	}
-	return r.eachLayout(func(dir, _ string) error {
+	return r.eachLayout(func(dir, name string) error {
 		store, err := oci.NewWithContext(ctx, dir)
 		if err != nil {
 			return err
@@ -286,7 +286,7 @@ func (r *Release) provenance(ctx context.Context) error {
 			return err
 		}
 		for _, i := range imaged {
-			if filepath.Base(dir) != i.program {
+			if name != i.program {
 				continue
 			}
 			if err := r.attachBills(ctx, store, top, i.program); err != nil {
@@ -305,6 +305,9 @@ func (r *Release) attachBills(ctx context.Context, store *oci.Store, top ocispec
 	}
 	for _, a := range r.linux(program) {
 		at := slices.IndexFunc(manifests, func(d ocispec.Descriptor) bool { return d.Platform != nil && d.Platform.Architecture == a.GOARCH })
+		if at < 0 {
+			return fmt.Errorf("the image has nothing for %s", a.GOARCH)
+		}
 		text, err := os.ReadFile(r.bill(a))
 		if err != nil {
 			return err
