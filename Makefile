@@ -271,6 +271,10 @@ clean: ## Remove what make built.
 .tools/goreleaser: tools/goreleaser/go.mod tools/goreleaser/go.sum
 	cd tools/goreleaser && go build -o ../../$@ github.com/goreleaser/goreleaser/v2
 
+# What verifies what is signed here, and signs what is verified here, when a release is checked.
+.tools/cosign: tools/cosign/go.mod tools/cosign/go.sum
+	cd tools/cosign && go build -ldflags '-s -w' -o ../../$@ github.com/sigstore/cosign/v3/cmd/cosign
+
 # What kustomizations and charts that render here are compared with, in tests and by make compare.
 .tools/kustomize: tools/kustomize/go.mod tools/kustomize/go.sum
 	cd tools/kustomize && go build -o ../../$@ sigs.k8s.io/kustomize/kustomize/v5

@@ -66,6 +66,7 @@ var dryRuns = map[string]struct{ args, fails string }{
 	"plural source edit":             {args: "podinfo", fails: "editor"},
 	"plural source set":              {args: "podinfo --ref 6.8.0"},
 	"plural undo":                    {},
+	"plural update":                  {args: "--version 1.2.3 --from nowhere", fails: "is not verified"},
 }
 
 func TestWhatMakesACommitHasADryRun(t *testing.T) {

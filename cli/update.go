@@ -71,16 +71,16 @@ func (p *releasePlace) verifySelf(ctx context.Context, version string) (*verifie
 	return v, nil
 }
 
-// unverified is the error of what could not be verified.
+// unverified is the error of what could not be verified, or was found to be something else.
 func unverified(what string, err error) error {
-	e := &ui.Err{Msg: what + " is not verified", Cause: err.Error(), Err: err}
+	fix := "name a place that has the release's files: --from"
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		e.Fix = "--from names where the release's files are; a release without checksums.txt.sigstore.json is not signed"
-	default:
-		e.Fix = "do not use it; fetch the release again from " + update.Home
+		fix = "--from names where the release's files are; a release without checksums.txt.sigstore.json is not signed"
+	case errors.Is(err, update.ErrNotOurs):
+		fix = "do not use it; fetch the release again from " + update.Home
 	}
-	return e
+	return &ui.Err{Msg: what + " is not verified", Cause: err.Error(), Fix: fix, Err: err}
 }
 
 // updated is what `plural update` did, or would do.
@@ -102,7 +102,7 @@ func newCmdUpdate(f *cmdutil.Factory) *cobra.Command {
 		Long: "Replace this program, and localkube beside it, by a newer release. What is fetched is verified before anything is replaced, as\n" +
 			"plural version --verify does. An older release is taken only where --version names it. What a package manager has installed\n" +
 			"is left to it.",
-		Example: cmdutil.Example("plural update", "plural update --dry-run", "plural update --version 1.2.3 --from https://mirror.example.com/plural"),
+		Example: cmdutil.Example("plural update", "plural update --dry-run", "plural update --version 1.2.3 --from ./plural-1.2.3"),
 		Args:    cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), fetching)

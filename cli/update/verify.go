@@ -91,7 +91,7 @@ func (p *Place) Sums(ctx context.Context) (Sums, error) {
 	sum := sha256.Sum256(text)
 	err = signed.Verify(ctx, "sha256:"+hex.EncodeToString(sum[:]), verify.Signatures{Bundles: [][]byte{bundle}})
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", sums, err)
+		return nil, fmt.Errorf("%w: %s: %w", ErrNotOurs, sums, err)
 	}
 	return parseSums(text)
 }

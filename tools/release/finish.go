@@ -30,9 +30,25 @@ type place struct {
 
 func (p *place) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&p.dir, "dist", "dist", "the `DIR` that goreleaser built into")
-	cmd.Flags().StringVar(&p.version, "version", "", "the release's version")
+	cmd.Flags().StringVar(&p.version, "version", "", "the release's version (default what goreleaser built)")
 	cmd.Flags().StringVar(&p.registry, "registry", "ghcr.io/pluralsh", "where images and charts go, `HOST/PATH`")
-	_ = cmd.MarkFlagRequired("version")
+}
+
+// release is the release at that place.
+func (p *place) release() (*dist.Release, error) {
+	if p.version == "" {
+		var built struct{ Version string }
+		file := filepath.Join(p.dir, "metadata.json")
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("%w: build with goreleaser first", err)
+		}
+		if err := json.Unmarshal(text, &built); err != nil || built.Version == "" {
+			return nil, fmt.Errorf("%s names no version", file)
+		}
+		p.version = built.Version
+	}
+	return &dist.Release{Dir: p.dir, Source: ".", Version: p.version, Registry: p.registry}, nil
 }
 
 func newCmdFinish() *cobra.Command {
@@ -42,14 +58,17 @@ func newCmdFinish() *cobra.Command {
 		keyless, snapshot           bool
 	)
 	cmd := &cobra.Command{
-		Use:   "finish --version VERSION {--key FILE | --keyless | --snapshot}",
+		Use:   "finish {--key FILE | --keyless | --snapshot}",
 		Short: "Make images, charts, bills of materials, checksums, provenance and signatures of what was built",
 		Long: "With --key the signatures are by that key, ECDSA on P-256 in PEM; RELEASE_KEY_PASSWORD opens it. With --keyless they are by " +
 			"the workflow of GitHub that this runs in. With --snapshot alone nothing is signed, and the clone need not be clean or tagged.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
-			r := &dist.Release{Dir: p.dir, Source: ".", Version: p.version, Registry: p.registry}
+			r, err := p.release()
+			if err != nil {
+				return err
+			}
 			if err := clone(ctx, r, snapshot); err != nil {
 				return err
 			}
@@ -98,11 +117,14 @@ func newCmdPush() *cobra.Command {
 	var p place
 	var plainHTTP bool
 	cmd := &cobra.Command{
-		Use:   "push --version VERSION",
+		Use:   "push",
 		Short: "Bring images and charts to the registry; what is there is not sent again, and tags never move",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r := &dist.Release{Dir: p.dir, Source: ".", Version: p.version, Registry: p.registry}
+			r, err := p.release()
+			if err != nil {
+				return err
+			}
 			return r.Push(cmd.Context(), plainHTTP, func(name string, d ocispec.Descriptor) { fmt.Printf("%s@%s\n", name, d.Digest) })
 		},
 	}
