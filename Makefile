@@ -241,6 +241,19 @@ snapshot: .tools/goreleaser ## Check the release configuration and build it for 
 	@$(MAKE) --no-print-directory check-release
 	.tools/goreleaser build --snapshot --clean --single-target
 
+# All that a tag ships, below dist/: what goreleaser builds, and what tools/release makes of it. A snapshot may be of anything.
+SNAPSHOT :=
+SIGN := $(if $(SNAPSHOT),--snapshot,--keyless)
+.PHONY: release
+release: .tools/goreleaser ## Make all that a tag ships, in dist/ (SIGN='--key FILE' or --keyless; SNAPSHOT=yes: of any commit).
+	.tools/goreleaser release --clean --skip=publish $(if $(SNAPSHOT),--snapshot)
+	go run ./tools/release finish $(SIGN)
+
+# What is shipped for linux, built twice in two places, signed, pushed to a real registry, and read by programs of others.
+.PHONY: release-check
+release-check: .tools/goreleaser .tools/cosign .tools/helm ## Make a release here, and check it as those who install it would.
+	tools/release/check.sh
+
 # Where the version stands of which the packages of the hub and the agent are, and of which their images are.
 RELEASED := $(foreach name,hub agent,templates/catalog/$(name)/package.yaml templates/catalog/$(name)/chart/Chart.yaml)
 
