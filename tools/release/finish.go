@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -17,6 +16,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
 
+	"github.com/pluralsh/plural/internal/gitexec"
 	"github.com/pluralsh/plural/tools/release/attest"
 	"github.com/pluralsh/plural/tools/release/dist"
 )
@@ -136,7 +136,7 @@ func newCmdPush() *cobra.Command {
 // clone reads what is released, and refuses what nobody could build again: only a snapshot may be of what is not committed or tagged.
 func clone(ctx context.Context, r *dist.Release, snapshot bool) error {
 	git := func(args ...string) (string, error) {
-		out, err := exec.CommandContext(ctx, "git", append([]string{"-C", r.Source}, args...)...).Output()
+		out, err := gitexec.Command(ctx, r.Source, args...).Output()
 		if err != nil {
 			return "", fmt.Errorf("git %s: %w", strings.Join(args, " "), err)
 		}
