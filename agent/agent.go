@@ -71,7 +71,10 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer func() { _ = keep.Close() }()
-	var ready readiness
+	ready := readiness{blank: blank(keep)}
+	if ready.blank {
+		o.Log.Info("the data folder is empty: nothing is healed before the hub has answered")
+	}
 	group, working := errgroup.WithContext(ctx)
 	if o.Listen != "" {
 		if err := serve(working, group, o, &ready); err != nil {
@@ -88,17 +91,30 @@ func Run(ctx context.Context, o Options) error {
 // readiness says what the agent has heard from since it started. It is ready once that was its hub: one that cannot talk to it
 // does not take the place of one that can. What it has heard it does not forget, and its work waits for none of it: without its
 // hub it keeps the cluster as it was told last.
-type readiness struct{ cluster, hub atomic.Bool }
+type readiness struct {
+	cluster, hub atomic.Bool
+	// blank says that it was told nothing that it knows of.
+	blank bool
+}
 
 // missing is what the agent waits for, or "".
 func (r *readiness) missing() string {
 	switch {
 	case r.hub.Load():
 		return ""
+	case r.cluster.Load() && r.blank:
+		return "waiting for the hub to answer: the data folder was empty when the agent started, so nothing is healed until then"
 	case r.cluster.Load():
-		return "waiting for the hub to answer"
+		return "waiting for the hub to answer; what it said last is healed meanwhile"
 	}
 	return "waiting for the cluster's API server"
+}
+
+// blank says whether an agent that begins with this store knows nothing that it could keep the cluster by.
+func blank(keep *store.Store) bool {
+	poll, _, _, unread := keep.Poll()
+	good, unreadable := keep.Good()
+	return poll == nil && len(good) == 0 && unread == nil && unreadable == nil
 }
 
 // work keeps the cluster under one registration after another.
