@@ -47,6 +47,11 @@ const (
 // install has hub and agent run, the hub with what v says besides.
 func install(t *testing.T, v values) *fleet {
 	t.Helper()
+	return installWith(t, v, agentValues("0.1.0"))
+}
+
+func installWith(t *testing.T, v, ofAgent values) *fleet {
+	t.Helper()
 	f := &fleet{cluster: newCluster(t), bin: binaries(t)}
 	needs.Program(t, "git", "git")
 	f.node = podrun.Start(t, podrun.Options{Kube: f.RESTConfig, Programs: []podrun.Program{
@@ -60,7 +65,7 @@ func install(t *testing.T, v values) *fleet {
 		{Image: agentImage + ":crash", Command: []string{"/bin/false"}},
 	}})
 	f.hub = "http://" + f.node.ServiceAddress(identity.Namespace, "plural-hub", 80)
-	origin := f.begin()
+	origin := f.begin(ofAgent)
 
 	keys, err := hubkeys.Prepare(t.Context(), f.kube, hubkeys.Request{})
 	if err == nil {
@@ -79,7 +84,7 @@ func install(t *testing.T, v values) *fleet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, err := chart(t, "agent", agentValues("0.1.0"))
+	agent, err := chart(t, "agent", ofAgent)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,8 +96,9 @@ func install(t *testing.T, v values) *fleet {
 	return f
 }
 
+// agentValues are those of an agent with a volume, as clusters with a default StorageClass have it.
 func agentValues(tag string) values {
-	return values{"progressDeadlineSeconds": 15, "image": values{"tag": tag}}
+	return values{"progressDeadlineSeconds": 15, "image": values{"tag": tag}, "persistence": values{"enabled": "true"}}
 }
 
 // binaries is the folder of the built programs.
@@ -109,7 +115,7 @@ func binaries(t *testing.T) string {
 }
 
 // begin makes the repo, in which the cluster is registered and the agent is a service, and gives its origin.
-func (f *fleet) begin() string {
+func (f *fleet) begin(ofAgent values) string {
 	f.Helper()
 	dir := f.TempDir()
 	origin := filepath.Join(dir, "origin.git")
@@ -134,7 +140,7 @@ func (f *fleet) begin() string {
 			f.Fatal(err)
 		}
 	}
-	f.service("agent", agentValues("0.1.0"))
+	f.service("agent", ofAgent)
 	f.push()
 	return origin
 }
