@@ -41,6 +41,10 @@ type Options struct {
 	HealthCommand []string
 	// Plugins is a folder of programs that render what this one cannot; empty for none.
 	Plugins string
+	// PluginDigests are the SHA-256 of those programs, in hex, by name: with any, no other program renders.
+	PluginDigests map[string]string
+	// Concurrency is how many services are worked on at once, 2 at least; 0 means DefaultConcurrency.
+	Concurrency int
 	// PeopleTokenFile is the token of the account that people's requests are made with: it needs to be allowed to impersonate
 	// them, and nothing else. Empty: the agent's own account.
 	PeopleTokenFile string
@@ -52,6 +56,9 @@ type Options struct {
 	ring *logring.Ring
 	boot string
 }
+
+// DefaultConcurrency is how many services are worked on at once, where nobody says. Each but one may have a render's process beside it.
+const DefaultConcurrency = 5
 
 // patience bounds one question to the API server.
 const patience = 30 * time.Second

@@ -382,6 +382,10 @@ func TestEveryKindOfAgentIsAcceptedWhereNothingButTheRestrictedIs(t *testing.T) 
 		{"admin", values{"permissions": values{"admin": true, "deploy": false}}},
 		{"operators", values{"permissions": values{"operators": true, "people": []any{"platform=view", "user:ana=edit@" + c.Namespace}}}},
 		{"volume", values{"persistence": values{"enabled": true, "storageClass": "standard"}}},
+		{"plugins", values{
+			"plugins":     values{"image": "registry.example.com/plugins@sha256:" + strings.Repeat("ab", 32)},
+			"concurrency": 8, "log": values{"verbose": true},
+		}},
 		{"way-out", values{
 			"proxy":   values{"http": "http://proxy:3128", "noProxy": "10.0.0.0/8"},
 			"extraCA": "-----BEGIN CERTIFICATE-----\n",
@@ -434,6 +438,17 @@ func TestChartsRefuseWhatCannotWork(t *testing.T) {
 			"hub",
 			values{"repo": values{"url": "x"}, "ingress": values{"enabled": true}},
 			"under which name is the hub reached?",
+		},
+		"a volume, or not": {"agent", values{"persistence": values{"enabled": "maybe"}}, "neither true nor false"},
+		"plugins of anybody": {
+			"agent",
+			values{"plugins": values{"image": "registry.example.com/plugins:1"}},
+			"somebody else can put other programs into",
+		},
+		"a claim of anybody": {"agent", values{"plugins": values{"claim": "plugins"}}, "somebody else can put other programs into"},
+		"plugins of two": {
+			"agent",
+			values{"plugins": values{"claim": "plugins", "image": "a@sha256:b"}}, "not from both",
 		},
 		"an account": {"agent", values{"permissions": values{"impersonate": []any{"deployer"}}}, `"deployer" is not NAMESPACE/NAME`},
 	} {
