@@ -44,6 +44,9 @@ const (
 	agentImage = "ghcr.io/pluralsh/plural-agent"
 )
 
+// pluginImage is one whose cp copies plugins.
+const pluginImage = "registry.example.com/plugins"
+
 // install has hub and agent run, the hub with what v says besides.
 func install(t *testing.T, v values) *fleet {
 	t.Helper()
@@ -62,6 +65,7 @@ func installWith(t *testing.T, v, ofAgent values) *fleet {
 		},
 		{Image: hubImage + ":crash", Command: []string{"/bin/false"}},
 		{Image: agentImage + ":none"},
+		{Image: pluginImage, Command: []string{"/bin/cp"}},
 		{Image: agentImage + ":crash", Command: []string{"/bin/false"}},
 	}})
 	f.hub = "http://" + f.node.ServiceAddress(identity.Namespace, "plural-hub", 80)
@@ -130,7 +134,7 @@ func (f *fleet) begin(ofAgent values) string {
 		f.Fatal(err)
 	}
 	f.write("clusters/mgmt.yaml", prepared.File)
-	f.write("plural.yaml", []byte("apiVersion: plural.sh/v1alpha1\nkind: Workspace\nmetadata: {name: demo}\nspec: {hub: {url: \""+f.hub+"\"}}\n"))
+	f.write("plural.yaml", []byte("apiVersion: plural.sh/v1alpha1\nkind: Workspace\nmetadata: {name: demo}\nspec:\n  hub: {url: \""+f.hub+"\"}\n"))
 	for _, name := range []string{"hub", "agent"} {
 		files, err := fs.Sub(templates.Catalog(), name)
 		if err != nil {
