@@ -5,6 +5,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
+	"github.com/pluralsh/plural/agent/identity"
 	"github.com/pluralsh/plural/agent/store"
 	"github.com/pluralsh/plural/agent/tail"
 	"github.com/pluralsh/plural/api/tunnelapi"
@@ -78,10 +80,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer func() { _ = keep.Close() }()
-	ready := readiness{blank: blank(keep)}
-	if ready.blank {
-		o.Log.Info("the data folder is empty: nothing is healed before the hub has answered")
-	}
+	var ready readiness
 	group, working := errgroup.WithContext(ctx)
 	if o.Listen != "" {
 		if err := serve(working, group, o, &ready); err != nil {
@@ -101,7 +100,7 @@ func Run(ctx context.Context, o Options) error {
 type readiness struct {
 	cluster, hub atomic.Bool
 	// blank says that it was told nothing that it knows of.
-	blank bool
+	blank atomic.Bool
 }
 
 // missing is what the agent waits for, or "".
@@ -109,7 +108,7 @@ func (r *readiness) missing() string {
 	switch {
 	case r.hub.Load():
 		return ""
-	case r.cluster.Load() && r.blank:
+	case r.cluster.Load() && r.blank.Load():
 		return "waiting for the hub to answer: the data folder was empty when the agent started, so nothing is healed until then"
 	case r.cluster.Load():
 		return "waiting for the hub to answer; what it said last is healed meanwhile"
@@ -117,11 +116,22 @@ func (r *readiness) missing() string {
 	return "waiting for the cluster's API server"
 }
 
-// blank says whether an agent that begins with this store knows nothing that it could keep the cluster by.
-func blank(keep *store.Store) bool {
+// begin makes the data folder that of the registration, and notes whether the agent knows what it could keep the cluster by.
+func begin(keep *store.Store, r identity.Registration, ready *readiness, log *slog.Logger) error {
+	forgot, err := keep.Own(r.Cluster + " of " + cmp.Or(r.Repository, r.HubURL))
+	if err != nil {
+		return err
+	}
+	if forgot {
+		log.Info("the data folder was that of another fleet or cluster: what it held is forgotten")
+	}
 	poll, _, _, unread := keep.Poll()
 	good, unreadable := keep.Good()
-	return poll == nil && len(good) == 0 && unread == nil && unreadable == nil
+	blank := poll == nil && len(good) == 0 && unread == nil && unreadable == nil
+	if ready.blank.Store(blank); blank {
+		log.Info("the data folder is empty: nothing is healed before the hub has answered")
+	}
+	return nil
 }
 
 // work keeps the cluster under one registration after another.

@@ -70,6 +70,9 @@ func connect(ctx context.Context, o Options, keep *store.Store, ready *readiness
 	if err != nil {
 		return nil, err
 	}
+	if err := begin(keep, registration, ready, o.Log); err != nil {
+		return nil, err
+	}
 	signer := token.NewSigner(registration.Identity.Auth(), registration.Cluster, registration.HubURL, time.Now)
 	hub, err := link.New(link.Options{
 		URL: registration.HubURL, CA: registration.HubCA, Token: signer.Token, UserAgent: userAgent(),

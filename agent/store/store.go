@@ -26,6 +26,7 @@ import (
 
 const (
 	lockFile  = "lock"
+	ownerFile = "owner"
 	rootFile  = "root"
 	goodDir   = "good"
 	bundleDir = "bundles"
@@ -99,6 +100,29 @@ func (s *Store) Close() error {
 		err = errors.Join(err, s.lock.Close())
 	}
 	return err
+}
+
+// Own makes the store that of owner. What it holds of another is forgotten first: a volume outlives the agent that it was made for, and
+// the next one must not bring back what that one had in the cluster. A store that names nobody is taken as it is.
+func (s *Store) Own(owner string) (forgot bool, err error) {
+	before, err := s.root.ReadFile(ownerFile)
+	switch {
+	case err == nil && string(before) == owner:
+		return false, nil
+	case err == nil:
+		for _, name := range []string{rootFile, goodDir, memoryDir, bundleDir} {
+			if err := s.root.RemoveAll(name); err != nil {
+				return false, fmt.Errorf("forget what the agent of another fleet or cluster kept in the data folder: %w: delete what is there", err)
+			}
+		}
+		forgot = true
+	case !errors.Is(err, fs.ErrNotExist):
+		return false, fmt.Errorf("read whose data folder it is: %w", err)
+	}
+	if err := s.write(".", ownerFile, []byte(owner)); err != nil && forgot {
+		return forgot, fmt.Errorf("say whose data folder it is: %w", err)
+	}
+	return forgot, nil // one that cannot be written to keeps nothing of anybody
 }
 
 // SavePoll remembers what the hub said, with its ETag and its edition. Neither holds a line break.

@@ -231,3 +231,41 @@ func TestOfTwoStoresOfAFolderTheFirstAloneDeletes(t *testing.T) {
 		t.Errorf("nobody deletes once the first is closed: %v", err)
 	}
 }
+
+func TestWhatAnotherFleetsAgentKeptIsForgotten(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	fill := func() {
+		err := errors.Join(s.SavePoll("r", "", &api.Poll{}), s.SaveGood(&api.Deployment{Service: "web"}), s.SaveBundle("b1-a", nil),
+			s.SaveMemory("web", store.Memory{Begun: "d1-a"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	holds := func() bool {
+		poll, _, _, _ := s.Poll()
+		good, _ := s.Good()
+		memories, _ := s.Memories()
+		_, none := s.Bundle("b1-a")
+		if all := poll != nil && len(good) == 1 && len(memories) == 1 && none == nil; all {
+			return true
+		}
+		if poll != nil || len(good) > 0 || len(memories) > 0 || none == nil {
+			t.Error("a part is left")
+		}
+		return false
+	}
+	fill()
+	for _, step := range []struct {
+		owner  string
+		forgot bool
+	}{{"a", false}, {"a", false}, {"b", true}, {"b", false}} {
+		if forgot, err := s.Own(step.owner); err != nil || forgot != step.forgot {
+			t.Errorf("owned by %s: forgot %v, %v", step.owner, forgot, err)
+		}
+		if holds() == step.forgot {
+			t.Errorf("owned by %s: it holds what was kept: %v", step.owner, !step.forgot)
+		}
+		fill()
+	}
+}

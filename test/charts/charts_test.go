@@ -426,13 +426,37 @@ func (c *cluster) dryRun(objects []*unstructured.Unstructured) {
 	}
 }
 
+func TestReplicasOfAHubKnowEachOtherByTheNamesOfTheirPods(t *testing.T) {
+	for _, replicas := range []int{3, 5, 7} {
+		objects, err := chart(t, "hub", values{"replicas": replicas, "repo": values{"url": "x"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, objects)
+		var routes []string
+		for i := range replicas {
+			routes = append(routes, fmt.Sprintf("plural-hub-%d.plural-hub-replicas.%s.svc:6222", i, identity.Namespace))
+		}
+		text, err := json.Marshal(objects)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := `"--cluster-routes=` + strings.Join(routes, ",") + `"`; !strings.Contains(string(text), want) {
+			t.Errorf("%d replicas lack %s", replicas, want)
+		}
+	}
+}
+
 func TestChartsRefuseWhatCannotWork(t *testing.T) {
 	for name, tt := range map[string]struct {
 		chart string
 		set   values
 		want  string
 	}{
-		"two replicas": {"hub", values{"replicas": 2, "repo": values{"url": "x"}}, "a hub has one, or three"},
+		"no replica":    {"hub", values{"replicas": 0, "repo": values{"url": "x"}}, "a hub has 1, 3, 5 or 7"},
+		"two replicas":  {"hub", values{"replicas": 2, "repo": values{"url": "x"}}, "an even number stands no more failures"},
+		"four replicas": {"hub", values{"replicas": 4, "repo": values{"url": "x"}}, "an even number stands no more failures"},
+		"nine replicas": {"hub", values{"replicas": 9, "repo": values{"url": "x"}}, "each change waits for more of them"},
 		"no repo":      {"hub", values{}, "which installation repo does the hub serve?"},
 		"no host": {
 			"hub",
