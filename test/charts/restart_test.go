@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pluralsh/plural/agent/identity"
@@ -36,6 +38,54 @@ func TestAnAgentWithoutAVolumeSaysThatItHealsNothingAfterItsPodIsMadeAnew(t *tes
 	}
 	f.scaleHub(1)
 	f.eventually("what drifted is healed once the hub is back", func() bool { return f.drifted() == "" })
+}
+
+// Two pods can have a claim that is ReadWriteOnce on one node alone: the real scheduler picks it, though there is more room elsewhere.
+func TestTheSuccessorOfAnAgentWithAVolumeStartsBesideItOnItsNode(t *testing.T) {
+	c := newCluster(t)
+	nodeOf := func(tag string) (node string) {
+		c.eventually(tag+" has a node", func() bool {
+			for _, p := range c.pods("plural-agent") {
+				if strings.HasSuffix(p.Spec.Containers[0].Image, ":"+tag) {
+					node = p.Spec.NodeName
+				}
+			}
+			return node != ""
+		})
+		return node
+	}
+	upgrade := func(tag string) []*unstructured.Unstructured {
+		objects, err := chart(t, "agent", agentValues(tag))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.apply(objects)
+		return objects
+	}
+	upgrade("0.1.0")
+	node := nodeOf("0.1.0")
+	object, err := c.resource("v1", "Node", "").Get(t.Context(), node, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	room, _, _ := unstructured.NestedStringMap(object.Object, "status", "allocatable")
+	half := func(kind string) string {
+		all := resource.MustParse(room[kind])
+		return resource.NewMilliQuantity(all.MilliValue()/2, all.Format).String()
+	}
+	filler := &unstructured.Unstructured{Object: values{
+		"apiVersion": "v1", "kind": "Pod", "metadata": values{"name": "filler", "namespace": c.Namespace},
+		"spec": values{"nodeName": node, "containers": []any{values{
+			"name": "filler", "image": "registry.example.com/filler:1",
+			"resources": values{"requests": values{"cpu": half("cpu"), "memory": half("memory")}},
+		}}},
+	}}
+	c.apply([]*unstructured.Unstructured{filler})
+	objects := upgrade("0.1.1")
+	if next := nodeOf("0.1.1"); next != node {
+		t.Errorf("the agent is on %s, its successor on %s", node, next)
+	}
+	c.delete(append(objects, filler))
 }
 
 // loseHub has the agent deliver something, ends the hub, and changes what was delivered.
