@@ -457,7 +457,7 @@ func TestChartsRefuseWhatCannotWork(t *testing.T) {
 		"two replicas":  {"hub", values{"replicas": 2, "repo": values{"url": "x"}}, "an even number stands no more failures"},
 		"four replicas": {"hub", values{"replicas": 4, "repo": values{"url": "x"}}, "an even number stands no more failures"},
 		"nine replicas": {"hub", values{"replicas": 9, "repo": values{"url": "x"}}, "each change waits for more of them"},
-		"no repo":      {"hub", values{}, "which installation repo does the hub serve?"},
+		"no repo":       {"hub", values{}, "which installation repo does the hub serve?"},
 		"no host": {
 			"hub",
 			values{"repo": values{"url": "x"}, "ingress": values{"enabled": true}},
