@@ -260,14 +260,14 @@ RELEASED := $(foreach name,hub agent,templates/catalog/$(name)/package.yaml temp
 .PHONY: bump
 bump: ## Write the next release's version into the packages of hub and agent (RELEASE=1.2.3).
 	@[[ '$(RELEASE)' =~ ^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$$ ]] || { echo "name the version: make bump RELEASE=1.2.3" >&2; exit 1; }
-	@sed -i.before -E 's/^(  version|version|appVersion): .*$$/\1: $(RELEASE)/' $(RELEASED) && rm $(RELEASED:=.before)
+	@sed -i.before -E -e 's/^(  version|version|appVersion): .*$$/\1: $(RELEASE)/' -e 's/^( +image: ghcr.io.*):.*$$/\1:$(RELEASE)/' $(RELEASED) && rm $(RELEASED:=.before)
 	@$(MAKE) --no-print-directory check-release RELEASE='$(RELEASE)'
 
 .PHONY: check-release
 check-release: ## Fail when the packages of hub and agent are not of one version, or not of RELEASE.
-	@found=$$(sed -nE 's/^(  version|version|appVersion): //p' $(RELEASED) | sort | uniq -c); \
+	@found=$$(sed -nE -e 's/^(  version|version|appVersion): //p' -e 's/^ +image: ghcr.io.*://p' $(RELEASED) | sort | uniq -c); \
 	want='$(RELEASE)'; version=$$(awk '{ print $$2 }' <<<"$$found"); \
-	if [[ $$(awk '{ print $$1 }' <<<"$$found") != 6 || -n "$$want" && "$$version" != "$$want" ]]; then \
+	if [[ $$(awk '{ print $$1 }' <<<"$$found") != 8 || -n "$$want" && "$$version" != "$$want" ]]; then \
 		echo "the packages of hub and agent are of" $$version "and not of one version$${want:+, $$want}: make bump RELEASE=$${want:-1.2.3}" >&2; exit 1; \
 	fi
 

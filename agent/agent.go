@@ -5,6 +5,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
+	"github.com/pluralsh/plural/agent/identity"
 	"github.com/pluralsh/plural/agent/store"
 	"github.com/pluralsh/plural/agent/tail"
 	"github.com/pluralsh/plural/api/tunnelapi"
@@ -41,6 +43,10 @@ type Options struct {
 	HealthCommand []string
 	// Plugins is a folder of programs that render what this one cannot; empty for none.
 	Plugins string
+	// PluginDigests are the SHA-256 of those programs, in hex, by name: with any, no other program renders.
+	PluginDigests map[string]string
+	// Concurrency is how many services are worked on at once, 2 at least; 0 means DefaultConcurrency.
+	Concurrency int
 	// PeopleTokenFile is the token of the account that people's requests are made with: it needs to be allowed to impersonate
 	// them, and nothing else. Empty: the agent's own account.
 	PeopleTokenFile string
@@ -52,6 +58,9 @@ type Options struct {
 	ring *logring.Ring
 	boot string
 }
+
+// DefaultConcurrency is how many services are worked on at once, where nobody says. Each but one may have a render's process beside it.
+const DefaultConcurrency = 5
 
 // patience bounds one question to the API server.
 const patience = 30 * time.Second
@@ -88,17 +97,41 @@ func Run(ctx context.Context, o Options) error {
 // readiness says what the agent has heard from since it started. It is ready once that was its hub: one that cannot talk to it
 // does not take the place of one that can. What it has heard it does not forget, and its work waits for none of it: without its
 // hub it keeps the cluster as it was told last.
-type readiness struct{ cluster, hub atomic.Bool }
+type readiness struct {
+	cluster, hub atomic.Bool
+	// blank says that it was told nothing that it knows of.
+	blank atomic.Bool
+}
 
 // missing is what the agent waits for, or "".
 func (r *readiness) missing() string {
 	switch {
 	case r.hub.Load():
 		return ""
+	case r.cluster.Load() && r.blank.Load():
+		return "waiting for the hub to answer: the data folder was empty when the agent started, so nothing is healed until then"
 	case r.cluster.Load():
-		return "waiting for the hub to answer"
+		return "waiting for the hub to answer; what it said last is healed meanwhile"
 	}
 	return "waiting for the cluster's API server"
+}
+
+// begin makes the data folder that of the registration, and notes whether the agent knows what it could keep the cluster by.
+func begin(keep *store.Store, r identity.Registration, ready *readiness, log *slog.Logger) error {
+	forgot, err := keep.Own(r.Cluster + " of " + cmp.Or(r.Repository, r.HubURL))
+	if err != nil {
+		return err
+	}
+	if forgot {
+		log.Info("the data folder was that of another fleet or cluster: what it held is forgotten")
+	}
+	poll, _, _, unread := keep.Poll()
+	good, unreadable := keep.Good()
+	blank := poll == nil && len(good) == 0 && unread == nil && unreadable == nil
+	if ready.blank.Store(blank); blank {
+		log.Info("the data folder is empty: nothing is healed before the hub has answered")
+	}
+	return nil
 }
 
 // work keeps the cluster under one registration after another.

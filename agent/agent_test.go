@@ -174,7 +174,7 @@ func TestAnAgentIsReadyOnceItsHubHasAnswered(t *testing.T) {
 			return got == status && strings.Contains(body, text)
 		}
 	}
-	eventually(t, "it waits for its hub", says(503, "hub"))
+	eventually(t, "it waits for its hub, and says what it does not do meanwhile", says(503, "nothing is healed until then"))
 	eventually(t, "the hub refuses it", func() bool { return polls.Load() > 1 })
 	if !says(503, "hub")() {
 		t.Error("an agent that its hub refuses is ready")

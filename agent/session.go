@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -31,12 +32,8 @@ import (
 	"github.com/pluralsh/plural/internal/buildinfo"
 )
 
-const (
-	// passes is how many services are worked on at once. Each but one may have a render's process beside it.
-	passes = 5
-	// firstPoll is the poll interval until the hub says another.
-	firstPoll = 30 * time.Second
-)
+// firstPoll is the poll interval until the hub says another.
+const firstPoll = 30 * time.Second
 
 // userAgent is what the agent calls itself to its hub.
 func userAgent() string { return "plural-agent/" + buildinfo.Version() }
@@ -73,6 +70,9 @@ func connect(ctx context.Context, o Options, keep *store.Store, ready *readiness
 	if err != nil {
 		return nil, err
 	}
+	if err := begin(keep, registration, ready, o.Log); err != nil {
+		return nil, err
+	}
 	signer := token.NewSigner(registration.Identity.Auth(), registration.Cluster, registration.HubURL, time.Now)
 	hub, err := link.New(link.Options{
 		URL: registration.HubURL, CA: registration.HubCA, Token: signer.Token, UserAgent: userAgent(),
@@ -99,12 +99,12 @@ func connect(ctx context.Context, o Options, keep *store.Store, ready *readiness
 		return nil, err
 	}
 	s.capable.Store(&can)
-	s.renderer = &render.Renderer{Command: o.RenderCommand, Plugins: o.Plugins, Warm: warm}
+	s.renderer = &render.Renderer{Command: o.RenderCommand, Plugins: o.Plugins, PluginDigests: o.PluginDigests, Warm: warm}
 	s.syncer = sync.New(sync.Options{
 		Hub: listening{hub, &ready.hub}, Store: keep, Renderer: s.renderer, Plugin: s.renderer.PluginDigest,
 		Engine: engine, Checks: runner, Warnings: s.warnings, Log: o.Log,
 		Cluster: unseal.Cluster{Name: registration.Cluster, Repository: registration.Repository, Identity: registration.Identity.Opener()},
-		Passes:  passes, PollInterval: firstPoll, AgentVersion: buildinfo.Version(),
+		Passes:  cmp.Or(o.Concurrency, DefaultConcurrency), PollInterval: firstPoll, AgentVersion: buildinfo.Version(),
 		Capabilities: can, NewCapabilities: s.can, Issuers: s.issuers,
 		Lookup: func(account string) (render.Lookup, error) { return lookup.As(s.kube, engine.Kinds(), account) },
 		Event:  func(e sync.Event) { s.people.tell(e) },

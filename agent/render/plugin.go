@@ -56,7 +56,15 @@ func (r *Renderer) PluginDigest(name string) (string, error) {
 	if _, err := io.Copy(sum, file); err != nil {
 		return "", fmt.Errorf("read plugin: %w", err)
 	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
+	digest := hex.EncodeToString(sum.Sum(nil))
+	if len(r.PluginDigests) > 0 && r.PluginDigests[name] != digest {
+		refused := &Error{
+			Reason: Refused, Message: fmt.Sprintf("the plugin %q is not the program that was agreed to: its digest is sha256:%s", name, digest),
+			Fix: "put the agreed one in its place, or start the agent with this digest (--plugin-digest, pluginDigests of the package agent)",
+		}
+		return "", refused.cleaned()
+	}
+	return digest, nil
 }
 
 // plugin finds the executable of that name.
@@ -84,6 +92,9 @@ func (r *Renderer) plugin(name string) (string, error) {
 
 func (r *Renderer) renderByPlugin(ctx context.Context, in Input, limits Limits) (*Output, error) {
 	program, err := r.plugin(in.Renderer)
+	if err == nil && len(r.PluginDigests) > 0 {
+		_, err = r.PluginDigest(in.Renderer) // whoever writes to the folder may have done so since it was asked for
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -338,3 +338,26 @@ func TestAPluginsDigestChangesWithItsFile(t *testing.T) {
 		t.Error(failed)
 	}
 }
+
+func TestOnlyPluginsThatWereAgreedToRender(t *testing.T) {
+	r := withPlugins(t, map[string]string{"agreed": printing(resourceList + "items: []\n"), "other": printing(resourceList + "items: []\n")})
+	digest, err := r.PluginDigest("agreed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.PluginDigests = map[string]string{"agreed": digest}
+	files := tree("-- app/x --\n")
+	mustRender(t, r, input("agreed", files))
+	if failed := failure(t, r, input("other", files)); failed.Reason != render.Refused || !strings.Contains(failed.Message, "not the program") {
+		t.Errorf("one that nobody agreed to: %v", failed)
+	}
+	if _, err := r.PluginDigest("other"); err == nil {
+		t.Error("it has a digest to render by")
+	}
+	if err := os.WriteFile(filepath.Join(r.Plugins, "agreed"), []byte(printing(resourceList+"items: []\n")+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if failed := failure(t, r, input("agreed", files)); failed.Reason != render.Refused {
+		t.Errorf("one that was replaced: %v", failed)
+	}
+}

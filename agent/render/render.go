@@ -149,6 +149,9 @@ type Renderer struct {
 	Limits Limits
 	// Plugins is the folder whose executables are renderers by their names; empty means that there are none.
 	Plugins string
+	// PluginDigests are the SHA-256 of plugins' files, in hex, by name. With any, a plugin that is not among them, or is another file,
+	// renders nothing.
+	PluginDigests map[string]string
 	// Warm is how long a child that has rendered waits for more of the same tenant; none does when it is zero. No output
 	// depends on it.
 	Warm time.Duration

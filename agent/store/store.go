@@ -16,6 +16,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 
 	"google.golang.org/protobuf/proto"
 
@@ -23,16 +25,24 @@ import (
 )
 
 const (
+	lockFile  = "lock"
+	ownerFile = "owner"
 	rootFile  = "root"
 	goodDir   = "good"
 	bundleDir = "bundles"
 )
 
 // Store is a folder. It is safe for concurrent use.
-type Store struct{ root *os.Root }
+type Store struct {
+	root *os.Root
 
-// Open returns the store in dir, which is made when it is not there. One store may have a folder open for writing at a
-// time. A folder that cannot be written is good enough: what cannot be kept is an error of the call that would keep it.
+	mu   sync.Mutex // guards what follows
+	lock *os.File   // nil while another store has the folder
+}
+
+// Open returns the store in dir, which is made when it is not there. Two stores may have a folder open, as two agents have while
+// one takes the place of the other: files are replaced as a whole, and only the store that came first deletes any that the other
+// may want. A folder that cannot be written is good enough: what cannot be kept is an error of the call that would keep it.
 func Open(dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open agent store: %w", err)
@@ -46,8 +56,31 @@ func Open(dir string) (*Store, error) {
 	return s, nil
 }
 
+// alone says whether no other store had the folder first. Whoever comes second is alone when the first has gone, however that ended.
+// On a disk that knows no locks everybody is alone.
+func (s *Store) alone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lock != nil {
+		return true
+	}
+	file, err := s.root.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return true // nothing can be deleted here either
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
+		_ = file.Close()
+		return false
+	}
+	s.lock = file
+	return true
+}
+
 // sweep deletes what a crash left half written. What cannot be deleted only takes room.
 func (s *Store) sweep() {
+	if !s.alone() {
+		return // the other one may be writing it
+	}
 	for _, dir := range []string{".", goodDir, memoryDir, bundleDir} {
 		entries, _ := s.list(dir)
 		for _, entry := range entries {
@@ -59,7 +92,38 @@ func (s *Store) sweep() {
 }
 
 // Close releases the folder.
-func (s *Store) Close() error { return s.root.Close() }
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.root.Close()
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
+	}
+	return err
+}
+
+// Own makes the store that of owner. What it holds of another is forgotten first: a volume outlives the agent that it was made for, and
+// the next one must not bring back what that one had in the cluster. A store that names nobody is taken as it is.
+func (s *Store) Own(owner string) (forgot bool, err error) {
+	before, err := s.root.ReadFile(ownerFile)
+	switch {
+	case err == nil && string(before) == owner:
+		return false, nil
+	case err == nil:
+		for _, name := range []string{rootFile, goodDir, memoryDir, bundleDir} {
+			if err := s.root.RemoveAll(name); err != nil {
+				return false, fmt.Errorf("forget what the agent of another fleet or cluster kept in the data folder: %w: delete what is there", err)
+			}
+		}
+		forgot = true
+	case !errors.Is(err, fs.ErrNotExist):
+		return false, fmt.Errorf("read whose data folder it is: %w", err)
+	}
+	if err := s.write(".", ownerFile, []byte(owner)); err != nil && forgot {
+		return forgot, fmt.Errorf("say whose data folder it is: %w", err)
+	}
+	return forgot, nil // one that cannot be written to keeps nothing of anybody
+}
 
 // SavePoll remembers what the hub said, with its ETag and its edition. Neither holds a line break.
 func (s *Store) SavePoll(etag, edition string, poll *api.Poll) error {
@@ -163,8 +227,11 @@ func (s *Store) Bundle(key string) ([]byte, error) {
 	return archive, nil
 }
 
-// KeepBundles deletes every archive whose key is not in keys.
+// KeepBundles deletes every archive whose key is not in keys, unless another store had the folder first, or still has it.
 func (s *Store) KeepBundles(keys map[string]bool) error {
+	if !s.alone() {
+		return nil
+	}
 	entries, err := s.list(bundleDir)
 	if err != nil {
 		return fmt.Errorf("list bundles: %w", err)

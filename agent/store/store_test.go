@@ -145,7 +145,11 @@ func TestTwoWritersOfOneBundleDoNotMix(t *testing.T) {
 
 func TestOpenSweepsWhatACrashLeft(t *testing.T) {
 	dir := t.TempDir()
-	if err := open(t, dir).SaveBundle("b1-a", nil); err != nil {
+	before := open(t, dir)
+	if err := before.SaveBundle("b1-a", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := before.Close(); err != nil {
 		t.Fatal(err)
 	}
 	left := filepath.Join(dir, "bundles", "b1-b.123.tmp")
@@ -198,5 +202,70 @@ func TestNamesCannotLeaveTheirFolder(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "escaped")); err == nil {
 		t.Error("a file was written outside")
+	}
+}
+
+// While an agent takes the place of another, both have the folder: the one that goes may not know yet what the new one needs.
+func TestOfTwoStoresOfAFolderTheFirstAloneDeletes(t *testing.T) {
+	dir := t.TempDir()
+	first, second := open(t, dir), open(t, dir)
+	has := func(key string) bool {
+		_, err := second.Bundle(key)
+		return err == nil
+	}
+	for _, key := range []string{"b1-a", "b1-b"} {
+		if err := first.SaveBundle(key, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := second.KeepBundles(map[string]bool{"b1-a": true}); err != nil || !has("b1-b") {
+		t.Errorf("the second store deleted what the first may want: %v", err)
+	}
+	if err := first.KeepBundles(map[string]bool{"b1-b": true}); err != nil || has("b1-a") {
+		t.Errorf("the first store deletes nothing: %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.KeepBundles(nil); err != nil || has("b1-b") {
+		t.Errorf("nobody deletes once the first is closed: %v", err)
+	}
+}
+
+func TestWhatAnotherFleetsAgentKeptIsForgotten(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	fill := func() {
+		err := errors.Join(s.SavePoll("r", "", &api.Poll{}), s.SaveGood(&api.Deployment{Service: "web"}), s.SaveBundle("b1-a", nil),
+			s.SaveMemory("web", store.Memory{Begun: "d1-a"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	holds := func() bool {
+		poll, _, _, _ := s.Poll()
+		good, _ := s.Good()
+		memories, _ := s.Memories()
+		_, none := s.Bundle("b1-a")
+		if all := poll != nil && len(good) == 1 && len(memories) == 1 && none == nil; all {
+			return true
+		}
+		if poll != nil || len(good) > 0 || len(memories) > 0 || none == nil {
+			t.Error("a part is left")
+		}
+		return false
+	}
+	fill()
+	for _, step := range []struct {
+		owner  string
+		forgot bool
+	}{{"a", false}, {"a", false}, {"b", true}, {"b", false}} {
+		if forgot, err := s.Own(step.owner); err != nil || forgot != step.forgot {
+			t.Errorf("owned by %s: forgot %v, %v", step.owner, forgot, err)
+		}
+		if holds() == step.forgot {
+			t.Errorf("owned by %s: it holds what was kept: %v", step.owner, !step.forgot)
+		}
+		fill()
 	}
 }

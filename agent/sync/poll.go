@@ -107,10 +107,13 @@ func (p *poller) notice(ctx context.Context, err error) {
 	}
 }
 
-// take remembers a poll, then hands it to the loop. A disk that is full must not keep the cluster from its newest state.
+// take remembers a poll, then hands it to the loop. A disk that is full must not keep the cluster from its newest state. Where an agent
+// that is about to replace this one has heard of a newer edition, that one stays on the disk that both write to.
 func (s *Syncer) take(ctx context.Context, n news) {
-	if err := s.Store.SavePoll(n.etag, n.edition.String(), n.poll); err != nil {
-		s.Log.Error("poll cannot be kept over a restart", "error", err)
+	if _, _, written, err := s.Store.Poll(); err != nil || !n.edition.before(parseEdition(written)) {
+		if err := s.Store.SavePoll(n.etag, n.edition.String(), n.poll); err != nil {
+			s.Log.Error("poll cannot be kept over a restart", "error", err)
+		}
 	}
 	select {
 	case s.polls <- n:

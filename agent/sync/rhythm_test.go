@@ -51,6 +51,8 @@ type forgetful struct{ Store }
 
 func (forgetful) SavePoll(string, string, *api.Poll) error { return nil }
 
+func (forgetful) Poll() (*api.Poll, string, string, error) { return nil, "", "", nil }
+
 func healthy(service string) *api.Report {
 	return &api.Report{Root: "r", Services: []*api.ServiceReport{{Service: service, Phase: api.Phase_HEALTHY}}}
 }

@@ -133,6 +133,22 @@ func TestTheEditionIsRememberedOverARestart(t *testing.T) {
 	}
 }
 
+// An agent that is about to replace this one writes to the same disk, and may have heard more.
+func TestAnOlderEditionDoesNotReplaceANewerOneOnTheDisk(t *testing.T) {
+	gone, cancel := context.WithCancel(t.Context())
+	cancel() // nobody is there to take the news
+	keep := disk(t, t.TempDir())
+	s := New(Options{Store: keep, Log: slog.New(slog.DiscardHandler)})
+	for _, n := range []struct{ etag, edition, want string }{
+		{"r8", "s-8", "r8"}, {"r7", "s-7", "r8"}, {"r9", "s-9", "r9"}, {"r1", "t-1", "r1"},
+	} {
+		s.take(gone, news{&api.Poll{}, n.etag, parseEdition(n.edition)})
+		if _, etag, _, err := keep.Poll(); err != nil || etag != n.want {
+			t.Errorf("after %s the disk has %s: %v", n.edition, etag, err)
+		}
+	}
+}
+
 // bundles is a hub that gives archives by key.
 type bundles struct {
 	Hub

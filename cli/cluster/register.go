@@ -99,6 +99,8 @@ func (o *registerOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var note string
+	request.Parameters, note = register.Storage(ctx, kube, o.name)
 	prepared, err := register.Prepare(request, file)
 	if err != nil {
 		return err
@@ -115,6 +117,9 @@ func (o *registerOptions) run(ctx context.Context) error {
 		return err
 	}
 	c.sayReaders()
+	if note != "" && prepared.First {
+		o.factory.Say("%s", ui.Clean(note))
+	}
 	if c.editor != nil {
 		if o.DryRun {
 			return c.show()

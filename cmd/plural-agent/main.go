@@ -42,11 +42,16 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	format := root.PersistentFlags().String("log-format", "json", "`text` or json")
+	verbose := root.PersistentFlags().BoolP("verbose", "v", false, "log what is of use to who looks for a mistake, too")
 	root.AddCommand(agent.NewCmdRun(func() *slog.Logger {
-		if *format == "text" {
-			return slog.New(slog.NewTextHandler(os.Stderr, nil))
+		options := &slog.HandlerOptions{}
+		if *verbose {
+			options.Level = slog.LevelDebug
 		}
-		return slog.New(slog.NewJSONHandler(os.Stderr, nil))
+		if *format == "text" {
+			return slog.New(slog.NewTextHandler(os.Stderr, options))
+		}
+		return slog.New(slog.NewJSONHandler(os.Stderr, options))
 	}))
 	return root
 }

@@ -16,8 +16,17 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// copies is how many servers of a cluster keep each bucket: one may be lost, and more cost each write.
-const copies = 3
+// leastServers are the fewest that go on when one of them is lost.
+const leastServers = 3
+
+// copies is how many of so many servers keep each bucket: of three one may be lost, of five or more any two, and more would cost each
+// write. NATS has no more than five.
+func copies(servers int) int {
+	if servers < 5 {
+		return 3
+	}
+	return 5
+}
 
 // A route that says nothing is given up after three unanswered pings, well within a lease of twelve seconds.
 const (
@@ -42,7 +51,7 @@ type Cluster struct {
 }
 
 func (c *Cluster) check() error {
-	if len(c.Routes) < copies {
+	if len(c.Routes) < leastServers {
 		return fmt.Errorf("cluster %q has %d servers in its list: it needs three or more, this one included, "+
 			"since fewer have no majority when one is down; run one replica without a cluster instead", c.name(), len(c.Routes))
 	}
@@ -71,7 +80,7 @@ func (s *Server) enlist() error {
 	if err := s.Cluster.check(); err != nil {
 		return err
 	}
-	s.replicas, s.password = copies, rand.Text()
+	s.replicas, s.password = copies(len(s.Cluster.Routes)), rand.Text()
 	hashed, err := bcrypt.GenerateFromPassword([]byte(s.password), bcrypt.MinCost) // it is as good as a key
 	s.hashed = string(hashed)
 	return err

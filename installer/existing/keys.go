@@ -32,6 +32,8 @@ func (u *bringUp) register(ctx context.Context) (string, error) {
 	if u.editor != nil {
 		request.Repository = u.editor.Vault().Policy().Repository
 	}
+	var note string
+	request.Parameters, note = register.Storage(ctx, u.kube, u.Cluster)
 	prepared, err := register.Prepare(request, file)
 	if err != nil {
 		return "", err
@@ -60,8 +62,12 @@ func (u *bringUp) register(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	text := u.Cluster
+	if note != "" && prepared.First {
+		text = note
+	}
 	_, err = u.repo.Push(ctx)
-	return u.Cluster, err
+	return text, err
 }
 
 // managed is plural.yaml with the management cluster's name.

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -38,6 +39,8 @@ type Request struct {
 	HubCA []byte
 	// Tags are given to a cluster that has no file yet.
 	Tags map[string]string
+	// Parameters are given to a cluster that has had no agent yet, unless it has others of the same names.
+	Parameters map[string]string
 	// Repository is the id of the installation repo, to which the agent then holds what it opens; empty when nothing is
 	// sealed there.
 	Repository string
@@ -52,6 +55,8 @@ type Registration struct {
 	// Keys are both halves. Kept says that they are those of before, and File as it was.
 	Keys *crypto.AgentIdentity
 	Kept bool
+	// First says that the cluster has had no agent yet.
+	First bool
 	// File is the cluster's file with the public halves.
 	File []byte
 	// Tags are the cluster's, as its file says.
@@ -81,18 +86,24 @@ func Prepare(r Request, file []byte) (*Registration, error) {
 		}
 	}
 	document, err := own(file, r.Cluster)
+	first := err == nil && named(document) == (crypto.AgentPublic{})
 	kept := err == nil && r.Before != nil && named(document) == r.Before.Public()
 	switch {
 	case kept:
 		keys = r.Before
 	case err == nil:
-		file, err = withKeys(document, keys.Public())
+		if first {
+			err = withParameters(document, r.Parameters)
+		}
+		if err == nil {
+			file, err = withKeys(document, keys.Public())
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("edit %s: %w", Path(r.Cluster), err)
 	}
 	return &Registration{
-		Keys: keys, Kept: kept, File: file, Tags: tags(document.Content[0]), Age: keys.Public().Age,
+		Keys: keys, Kept: kept, First: first, File: file, Tags: tags(document.Content[0]), Age: keys.Public().Age,
 		private: identity.Registration{
 			Cluster: r.Cluster, HubURL: r.HubURL, HubCA: r.HubCA, Repository: r.Repository, Identity: keys,
 		},
@@ -227,6 +238,30 @@ func withKeys(document *yaml.Node, keys crypto.AgentPublic) ([]byte, error) {
 	set(agent, "auth", keys.Auth)
 	set(agent, "age", keys.Age)
 	return encode(document)
+}
+
+// withParameters sets those of spec.parameters that are not there, leaving the rest of the document as it is.
+func withParameters(document *yaml.Node, parameters map[string]string) error {
+	if len(parameters) == 0 {
+		return nil
+	}
+	spec, err := child(document.Content[0], "spec")
+	if err != nil {
+		return err
+	}
+	if there := lookup(spec, "parameters"); there != nil && there.Kind == yaml.AliasNode {
+		return nil // they are another's, too
+	}
+	there, err := child(spec, "parameters")
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(parameters)) {
+		if lookup(there, name) == nil {
+			set(there, name, parameters[name])
+		}
+	}
+	return nil
 }
 
 // named are the keys that a cluster's document names.

@@ -1,11 +1,16 @@
 package register_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/fake"
 
 	"github.com/pluralsh/plural/agent/identity"
 	"github.com/pluralsh/plural/installer/register"
@@ -44,6 +49,61 @@ func keys(t *testing.T, kube *kubetest.Cluster, file string) (string, error) {
 		t.Errorf("the caller hears of %s", prepared.Age)
 	}
 	return strings.NewReplacer(public.Auth, "AUTH", public.Age, "AGE").Replace(string(prepared.File)), nil
+}
+
+func TestWhatTheClusterHasIsWrittenDownOnceAndForItsFirstAgent(t *testing.T) {
+	const head = "apiVersion: plural.sh/v1alpha1\nkind: Cluster\nmetadata: {name: a}\nspec:\n"
+	for name, tt := range map[string]struct {
+		file, want string
+		not        bool
+	}{
+		"a new file":           {file: "", want: "agentPersistence: \"true\"\n"},
+		"other parameters":     {file: head + "  parameters: {zone: b}\n", want: "{zone: b, agentPersistence: \"true\"}"},
+		"one that is answered": {file: head + "  parameters: {agentPersistence: \"false\"}\n", want: "parameters: {agentPersistence: \"false\"}\n"},
+		"one with an agent":    {file: head + "  agent: {auth: \"ed25519:old\", age: age1old}\n", want: "agentPersistence", not: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var file []byte
+			if tt.file != "" {
+				file = []byte(tt.file)
+			}
+			r, err := register.Prepare(register.Request{Cluster: "a", Parameters: map[string]string{register.Persistence: "true"}}, file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if has := strings.Contains(string(r.File), tt.want); has == tt.not {
+				t.Errorf("the file is\n%s", r.File)
+			}
+			if r.First == tt.not {
+				t.Errorf("first: %v", r.First)
+			}
+		})
+	}
+}
+
+func TestADefaultStorageClassIsSeenAndItsLackIsTold(t *testing.T) {
+	classes := map[schema.GroupVersionResource]string{{Group: "storage.k8s.io", Version: "v1", Resource: "storageclasses"}: "StorageClassList"}
+	class := func(annotation string) *unstructured.Unstructured {
+		c := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass"}}
+		c.SetName("standard")
+		c.SetAnnotations(map[string]string{"storageclass.kubernetes.io/is-default-class": annotation})
+		return c
+	}
+	for want, c := range map[string]*unstructured.Unstructured{"true": class("true"), "false": class("false")} {
+		got, note := register.Storage(t.Context(), fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), classes, c), "edge-1")
+		if got[register.Persistence] != want || (note == "") != (want == "true") {
+			t.Errorf("want %s, got %v: %q", want, got, note)
+		}
+	}
+	kube := kubetest.Start(t)
+	if got, note := register.Storage(t.Context(), kube.Dynamic, "edge-1"); got[register.Persistence] != "true" || note != "" {
+		t.Errorf("of a real cluster: %v: %q", got, note)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got, note := register.Storage(gone, kube.Dynamic, "edge-1"); got != nil || !strings.Contains(note, "does not say whether") {
+		t.Errorf("of one that does not answer: %v: %q", got, note)
+	}
 }
 
 func TestOnlyTheKeysOfAClustersFileChange(t *testing.T) {

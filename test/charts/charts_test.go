@@ -382,6 +382,10 @@ func TestEveryKindOfAgentIsAcceptedWhereNothingButTheRestrictedIs(t *testing.T) 
 		{"admin", values{"permissions": values{"admin": true, "deploy": false}}},
 		{"operators", values{"permissions": values{"operators": true, "people": []any{"platform=view", "user:ana=edit@" + c.Namespace}}}},
 		{"volume", values{"persistence": values{"enabled": true, "storageClass": "standard"}}},
+		{"plugins", values{
+			"plugins":     values{"image": "registry.example.com/plugins@sha256:" + strings.Repeat("ab", 32)},
+			"concurrency": 8, "log": values{"verbose": true},
+		}},
 		{"way-out", values{
 			"proxy":   values{"http": "http://proxy:3128", "noProxy": "10.0.0.0/8"},
 			"extraCA": "-----BEGIN CERTIFICATE-----\n",
@@ -422,18 +426,53 @@ func (c *cluster) dryRun(objects []*unstructured.Unstructured) {
 	}
 }
 
+func TestReplicasOfAHubKnowEachOtherByTheNamesOfTheirPods(t *testing.T) {
+	for _, replicas := range []int{3, 5, 7} {
+		objects, err := chart(t, "hub", values{"replicas": replicas, "repo": values{"url": "x"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, objects)
+		var routes []string
+		for i := range replicas {
+			routes = append(routes, fmt.Sprintf("plural-hub-%d.plural-hub-replicas.%s.svc:6222", i, identity.Namespace))
+		}
+		text, err := json.Marshal(objects)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := `"--cluster-routes=` + strings.Join(routes, ",") + `"`; !strings.Contains(string(text), want) {
+			t.Errorf("%d replicas lack %s", replicas, want)
+		}
+	}
+}
+
 func TestChartsRefuseWhatCannotWork(t *testing.T) {
 	for name, tt := range map[string]struct {
 		chart string
 		set   values
 		want  string
 	}{
-		"two replicas": {"hub", values{"replicas": 2, "repo": values{"url": "x"}}, "a hub has one, or three"},
-		"no repo":      {"hub", values{}, "which installation repo does the hub serve?"},
+		"no replica":    {"hub", values{"replicas": 0, "repo": values{"url": "x"}}, "a hub has 1, 3, 5 or 7"},
+		"two replicas":  {"hub", values{"replicas": 2, "repo": values{"url": "x"}}, "an even number stands no more failures"},
+		"four replicas": {"hub", values{"replicas": 4, "repo": values{"url": "x"}}, "an even number stands no more failures"},
+		"nine replicas": {"hub", values{"replicas": 9, "repo": values{"url": "x"}}, "each change waits for more of them"},
+		"no repo":       {"hub", values{}, "which installation repo does the hub serve?"},
 		"no host": {
 			"hub",
 			values{"repo": values{"url": "x"}, "ingress": values{"enabled": true}},
 			"under which name is the hub reached?",
+		},
+		"a volume, or not": {"agent", values{"persistence": values{"enabled": "maybe"}}, "neither true nor false"},
+		"plugins of anybody": {
+			"agent",
+			values{"plugins": values{"image": "registry.example.com/plugins:1"}},
+			"somebody else can put other programs into",
+		},
+		"a claim of anybody": {"agent", values{"plugins": values{"claim": "plugins"}}, "somebody else can put other programs into"},
+		"plugins of two": {
+			"agent",
+			values{"plugins": values{"claim": "plugins", "image": "a@sha256:b"}}, "not from both",
 		},
 		"an account": {"agent", values{"permissions": values{"impersonate": []any{"deployer"}}}, `"deployer" is not NAMESPACE/NAME`},
 	} {

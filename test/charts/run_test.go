@@ -1,7 +1,6 @@
 package charts
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,8 +43,16 @@ const (
 	agentImage = "ghcr.io/pluralsh/plural-agent"
 )
 
+// pluginImage is one whose cp copies plugins.
+const pluginImage = "registry.example.com/plugins"
+
 // install has hub and agent run, the hub with what v says besides.
 func install(t *testing.T, v values) *fleet {
+	t.Helper()
+	return installWith(t, v, agentValues("0.1.0"))
+}
+
+func installWith(t *testing.T, v, ofAgent values) *fleet {
 	t.Helper()
 	f := &fleet{cluster: newCluster(t), bin: binaries(t)}
 	needs.Program(t, "git", "git")
@@ -57,10 +64,11 @@ func install(t *testing.T, v values) *fleet {
 		},
 		{Image: hubImage + ":crash", Command: []string{"/bin/false"}},
 		{Image: agentImage + ":none"},
+		{Image: pluginImage, Command: []string{"/bin/cp"}},
 		{Image: agentImage + ":crash", Command: []string{"/bin/false"}},
 	}})
 	f.hub = "http://" + f.node.ServiceAddress(identity.Namespace, "plural-hub", 80)
-	origin := f.begin()
+	origin := f.begin(ofAgent)
 
 	keys, err := hubkeys.Prepare(t.Context(), f.kube, hubkeys.Request{})
 	if err == nil {
@@ -79,7 +87,7 @@ func install(t *testing.T, v values) *fleet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, err := chart(t, "agent", agentValues("0.1.0"))
+	agent, err := chart(t, "agent", ofAgent)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,8 +99,9 @@ func install(t *testing.T, v values) *fleet {
 	return f
 }
 
+// agentValues are those of an agent with a volume, as clusters with a default StorageClass have it.
 func agentValues(tag string) values {
-	return values{"progressDeadlineSeconds": 15, "image": values{"tag": tag}}
+	return values{"progressDeadlineSeconds": 15, "image": values{"tag": tag}, "persistence": values{"enabled": "true"}}
 }
 
 // binaries is the folder of the built programs.
@@ -109,7 +118,7 @@ func binaries(t *testing.T) string {
 }
 
 // begin makes the repo, in which the cluster is registered and the agent is a service, and gives its origin.
-func (f *fleet) begin() string {
+func (f *fleet) begin(ofAgent values) string {
 	f.Helper()
 	dir := f.TempDir()
 	origin := filepath.Join(dir, "origin.git")
@@ -124,7 +133,7 @@ func (f *fleet) begin() string {
 		f.Fatal(err)
 	}
 	f.write("clusters/mgmt.yaml", prepared.File)
-	f.write("plural.yaml", []byte("apiVersion: plural.sh/v1alpha1\nkind: Workspace\nmetadata: {name: demo}\nspec: {hub: {url: \""+f.hub+"\"}}\n"))
+	f.write("plural.yaml", []byte("apiVersion: plural.sh/v1alpha1\nkind: Workspace\nmetadata: {name: demo}\nspec:\n  hub: {url: \""+f.hub+"\"}\n"))
 	for _, name := range []string{"hub", "agent"} {
 		files, err := fs.Sub(templates.Catalog(), name)
 		if err != nil {
@@ -134,7 +143,7 @@ func (f *fleet) begin() string {
 			f.Fatal(err)
 		}
 	}
-	f.service("agent", agentValues("0.1.0"))
+	f.service("agent", ofAgent)
 	f.push()
 	return origin
 }
@@ -159,7 +168,7 @@ func (f *fleet) service(name string, v values) {
 	spec["clusters"] = values{"names": []string{"mgmt"}}
 	spec["helm"] = values{"release": "plural-" + name, "values": v}
 	for _, test := range spec["tests"].([]any) {
-		if v["replicas"] != 3 { // which are replaced one after the other
+		if v["replicas"] == nil || v["replicas"] == 1 { // others are replaced one after the other
 			test.(values)["retries"] = 4 // no test has minutes
 		}
 	}
@@ -397,20 +406,68 @@ func TestAHubOfOneReplicaBecomesOneOfThree(t *testing.T) {
 	f.eventually("one replica is well", func() bool { return len(f.pods("plural-hub")) == 1 && f.seen("hub").well() })
 }
 
-func TestThreeReplicasOfAHubServeAndGoOnWithoutOne(t *testing.T) {
+func TestThreeReplicasOfAHubGoOnWithoutOneAndFiveWithoutTwo(t *testing.T) {
 	f := install(t, values{"replicas": 3})
 	f.runs("plural-hub", 3)
-	f.eventually("the agent is well", func() bool { return f.seen("agent").well() })
+	f.service("hub", f.values)
+	f.push()
+	f.eventually("the agent takes the hub in", func() bool { return f.seen("hub").well() })
 	f.node.Kill(identity.Namespace, "plural-hub-0")
-	f.write("services/more.yaml", bytes.ReplaceAll([]byte(more), []byte("NAMESPACE"), []byte(f.Namespace)))
-	f.write("apps/more/config.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more}\n"))
+	f.deliver("one")
+	f.values["replicas"] = 5
+	f.service("hub", f.values)
+	f.push()
+	f.eventually("five replicas are well", func() bool { return len(f.pods("plural-hub")) == 5 && f.seen("hub").well() })
+	f.eventually("five are live", func() bool {
+		out, err := f.command(f.repo, filepath.Join(f.bin, "plural"), "hub", "status").Output()
+		return err == nil && strings.Count(string(out), "live") == 5
+	})
+	f.stop("plural-hub-0", "plural-hub-4")
+	f.deliver("two")
+}
+
+// deliver makes a commit that the agent gets to hear of.
+func (f *fleet) deliver(name string) {
+	f.Helper()
+	f.write("services/"+name+".yaml", []byte(strings.NewReplacer("NAMESPACE", f.Namespace, "more", name).Replace(more)))
+	f.write("apps/"+name+"/config.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "+name+"}\n"))
 	f.push()
 	start := time.Now()
 	f.eventually("the others deliver", func() bool {
-		_, err := f.resource("v1", "ConfigMap", f.Namespace).Get(f.Context(), "more", metav1.GetOptions{})
+		_, err := f.resource("v1", "ConfigMap", f.Namespace).Get(f.Context(), name, metav1.GetOptions{})
 		return err == nil
 	})
-	t.Logf("a commit arrived %s after a replica was killed", time.Since(start).Round(100*time.Millisecond))
+	f.Logf("a commit arrived after %s", time.Since(start).Round(100*time.Millisecond))
+}
+
+// stop ends pods, and has their successors wait: no node takes any.
+func (f *fleet) stop(pods ...string) {
+	f.Helper()
+	nodes := f.resource("v1", "Node", "")
+	list, err := nodes.List(f.Context(), metav1.ListOptions{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for i := range list.Items { // the test's end takes this node away, and gives the others back
+		if _, err := nodes.Patch(f.Context(), list.Items[i].GetName(), types.MergePatchType, []byte(`{"spec": {"unschedulable": true}}`),
+			metav1.PatchOptions{}); err != nil {
+			f.Fatal(err)
+		}
+	}
+	for _, pod := range pods {
+		if err := f.resource("v1", "Pod", identity.Namespace).Delete(f.Context(), pod, metav1.DeleteOptions{}); err != nil {
+			f.Fatal(err)
+		}
+	}
+	f.eventually("they are gone, and wait", func() bool {
+		waiting := 0
+		for _, p := range f.pods("plural-hub") {
+			if slices.Contains(pods, p.Name) && p.Status.Phase == corev1.PodPending {
+				waiting++
+			}
+		}
+		return waiting == len(pods)
+	})
 }
 
 const more = `apiVersion: plural.sh/v1alpha1

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -18,6 +19,7 @@ import (
 var (
 	statefulSets = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "statefulsets"}
 	deployments  = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	claims       = schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
 	namespaces   = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 )
 
@@ -95,6 +97,21 @@ func TestAFleetComesUpOnAClusterThatIsThereAndTakesInAnother(t *testing.T) {
 	}
 	if got := done(o.deployHere()); len(got) != 0 {
 		t.Errorf("left to do after registering: %v", got)
+	}
+
+	// Both have a default StorageClass, so both agents have a volume.
+	for name, on := range map[string]*kubetest.Cluster{"mgmt": mgmt, "edge": edge} {
+		if file := o.run("git", "-C", o.dir, "show", "HEAD:clusters/"+name+".yaml"); !strings.Contains(file, `agentPersistence: "true"`) {
+			t.Errorf("%s is written down as\n%s", name, file)
+		}
+		claim, err := on.Dynamic.Resource(claims).Namespace("plural-system").Get(t.Context(), "plural-agent", metav1.GetOptions{})
+		if err != nil {
+			t.Errorf("the agent of %s: %v", name, err)
+			continue
+		}
+		if phase, _, _ := unstructured.NestedString(claim.Object, "status", "phase"); phase != "Bound" {
+			t.Errorf("the claim of %s's agent is %s", name, phase)
+		}
 	}
 
 	// All of it goes, agents first, and the repo stays.

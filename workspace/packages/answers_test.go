@@ -56,6 +56,23 @@ func TestAnswersAreFilledInFromDefaults(t *testing.T) {
 	}
 }
 
+func TestAnOptionNeedsNoQuotesInAFileOfAnswers(t *testing.T) {
+	text := strings.Replace(asking, "options: [small, large], default: small", `options: [auto, "true", "3"]`, 1)
+	p, err := packages.Load(folder(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, given := range map[string]any{"auto": "auto", "true": true, "3": 3} {
+		a, err := p.Answers(map[string]any{"domain": "x.org", "password": "hunter222", "size": given}, facts())
+		if err != nil || a.Values["size"] != want {
+			t.Errorf("%v: %v", given, err)
+		}
+	}
+	if _, err := p.Answers(map[string]any{"domain": "x.org", "password": "hunter222", "size": false}, facts()); err == nil {
+		t.Error("false is taken, and no option")
+	}
+}
+
 func TestWhatIsMissingIsListedAtOnce(t *testing.T) {
 	a, err := questions(t).Answers(map[string]any{"domain": "x.org", "replicas": 3}, facts())
 	if err != nil {

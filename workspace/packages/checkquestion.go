@@ -111,8 +111,11 @@ func (q *Question) judge(value any) (any, string) {
 		}
 		return n, q.size("a number", n)
 	case TypeEnum:
-		if s, ok := value.(string); ok && slices.Contains(q.Options, s) {
-			return s, ""
+		switch value.(type) {
+		case string, bool, int, int64, uint64: // YAML reads an option such as true or 3 as one of these where it has no quotes
+			if s := fmt.Sprint(value); slices.Contains(q.Options, s) {
+				return s, ""
+			}
 		}
 		return nil, "must be one of " + strings.Join(q.Options, ", ")
 	case TypeList:
