@@ -1,7 +1,6 @@
 package install
 
 import (
-	"compress/gzip"
 	"io"
 	"net"
 	"net/http"
@@ -39,17 +38,13 @@ func inBin(t *testing.T, dir string) (names []string) {
 
 var both = []string{"-rwxr-xr-x localkube", "-rwxr-xr-x plural"}
 
-func TestTheRealProgramIsInstalledWithinThreeSeconds(t *testing.T) {
-	plural, err := full()
-	if err != nil {
-		t.Fatal(err)
-	}
+func TestTheRealProgramVerifiesItselfAndIsInstalledWithinThreeSeconds(t *testing.T) {
 	s := newServer(t)
-	s.release("1.2.3", pack(t, gzip.NoCompression, member{name: "plural", content: string(plural)}, member{name: "localkube", content: "#!/bin/sh\n"}))
+	s.realRelease()
+	another, key := s.sign(realVersion), s.sign(realVersion)
 	m := s.trusts(newMachine(t))
-	m.stub("cosign", 0)
 	began := time.Now()
-	cmd := m.command("--from", s.place())
+	cmd := m.command("--from", s.place(), "--key", key)
 	text, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
@@ -58,13 +53,15 @@ func TestTheRealProgramIsInstalledWithinThreeSeconds(t *testing.T) {
 	bin := filepath.Join(m.home, ".local", "bin")
 	out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "plural"), "version").CombinedOutput()
 	took := time.Since(began)
-	if err != nil || !strings.HasPrefix(string(out), "plural ") {
+	if err != nil || !strings.HasPrefix(string(out), "plural "+realVersion+" ") {
 		t.Errorf("plural version: %v\n%s", err, out)
 	}
 	if d := cmp.Diff(both, inBin(t, bin)); d != "" {
 		t.Errorf("%s (-want +got):\n%s", bin, d)
 	}
-	for _, want := range []string{"plural 1.2.3, from " + s.place(), "verified by cosign", "plural completion", `export PATH="` + bin + `:$PATH"`} {
+	for _, want := range []string{
+		"plural " + realVersion + ", from " + s.place(), "verified: SHA-256 ", "verified by itself", "plural completion", `export PATH="` + bin + `:$PATH"`,
+	} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("does not say %q:\n%s", want, printed)
 		}
@@ -75,6 +72,11 @@ func TestTheRealProgramIsInstalledWithinThreeSeconds(t *testing.T) {
 	if busy > 3*time.Second {
 		t.Errorf("took %v of a processor", busy)
 	}
+	const wrong = "the signature of checksums.txt is not right"
+	m.refuses(wrong, "--from", s.place()) // the project's workflow has not signed it
+	m.refuses(wrong, "--from", s.place(), "--key", another)
+	s.put("download/v"+realVersion+"/checksums.txt", append(s.files["download/v"+realVersion+"/checksums.txt"], "\n"...))
+	m.refuses(wrong, "--from", s.place(), "--key", key)
 }
 
 func TestEveryShellAndEveryFetcherInstalls(t *testing.T) {

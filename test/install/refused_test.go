@@ -267,7 +267,7 @@ func TestTheRealCosignChecksTheKeyOfAMirror(t *testing.T) {
 	m.refuses(wrong, "--from", s.place(), "--key", key)
 }
 
-// The plural here is a script, which tells what it was asked: TestTheRealProgramVerifiesItself has the real one.
+// The plural here is a script, which tells what it was asked: TestTheRealProgramVerifiesItselfAndIsInstalledWithinThreeSeconds has the real one.
 func TestWithoutCosignThePluralThatCameVerifiesItselfAndSaysWhatThatIsWorth(t *testing.T) {
 	s := newServer(t)
 	s.release("1.2.3", small(t, "1.2.3"))

@@ -247,18 +247,40 @@ esac
 	}, more...)...)
 }
 
-// full is an archive of the real plural.
-var full = sync.OnceValues(func() ([]byte, error) {
-	path, err := filepath.Abs(filepath.Join("..", "..", "bin", "plural"))
+// realVersion is the release that the real plural is of.
+const realVersion = "0.1.0"
+
+// real is the program as a release has it: of a version, which it verifies itself by.
+var real = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "plural-release")
 	if err != nil {
 		return nil, err
 	}
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("%w: make build", err)
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "plural")
+	build := exec.Command("go", "build", "-o", file, "-ldflags", "-s -w -X github.com/pluralsh/plural/internal/buildinfo.version="+realVersion, "./cmd/plural")
+	build.Dir, build.Env = filepath.Join("..", ".."), append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath")
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("go build: %w\n%s", err, out)
 	}
-	return content, nil
+	return os.ReadFile(file)
 })
+
+// realRelease puts a release of the real plural there, in an archive that takes no time to unpack, and install.sh beside it.
+func (s *server) realRelease() {
+	s.t.Helper()
+	plural, err := real()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	packed := pack(s.t, gzip.NoCompression, member{name: "plural", content: string(plural)}, member{name: "localkube", content: "#!/bin/sh\n"})
+	s.list(realVersion, packed, plural)
+	text, err := os.ReadFile(script)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.put("download/v"+realVersion+"/install.sh", text)
+}
 
 // archive is what the archive for this machine is called.
 func archive(version string) string {
@@ -323,9 +345,12 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *server) place() string { return s.URL + "/releases" }
 
 // release puts a release there, whose bundle a plural of small takes for right.
-func (s *server) release(version string, packed []byte) {
+func (s *server) release(version string, packed []byte) { s.list(version, packed, nil) }
+
+// list puts a release there with the digests of its archive and of the program in it.
+func (s *server) list(version string, packed, program []byte) {
 	sums := fmt.Sprintf("%x  plural_%s_plan9_mips.tar.gz\n%x  %s\n%x  %s\n", sha256.Sum256(nil), version,
-		sha256.Sum256(packed), archive(version), sha256.Sum256([]byte("inside")), strings.TrimSuffix(archive(version), ".tar.gz"))
+		sha256.Sum256(packed), archive(version), sha256.Sum256(program), strings.TrimSuffix(archive(version), ".tar.gz"))
 	s.put("download/v"+version+"/"+archive(version), packed)
 	s.put("download/v"+version+"/checksums.txt", []byte(sums))
 	s.put("download/v"+version+"/checksums.txt.sigstore.json", []byte("right\n"))
