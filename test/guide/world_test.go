@@ -116,13 +116,29 @@ func (s *shell) release(version string) {
 	}
 	sums := fmt.Sprintf("%x  %s\n%x  plural_%s_darwin_arm64.tar.gz\n",
 		sha256.Sum256(packed.Bytes()), archive, sha256.Sum256(nil), version)
-	releases := http.NewServeMux()
-	for name, content := range map[string][]byte{archive: packed.Bytes(), "checksums.txt": []byte(sums)} {
-		releases.HandleFunc("GET /v"+version+"/"+name, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) })
+	script, err := os.ReadFile(filepath.Join(root, "install.sh"))
+	if err != nil {
+		s.t.Fatal(err)
 	}
+	releases := http.NewServeMux()
 	server := httptest.NewServer(releases)
 	s.t.Cleanup(server.Close)
-	s.stands("https://github.com/pluralsh/plural/releases/download", server.URL)
+	s.stands("https://github.com/pluralsh/plural/releases", server.URL)
+	for name, content := range map[string][]byte{
+		"download/v" + version + "/" + archive:                  packed.Bytes(),
+		"download/v" + version + "/checksums.txt":               []byte(sums),
+		"download/v" + version + "/checksums.txt.sigstore.json": []byte("{}"),
+		"download/v" + version + "/install.sh":                  []byte(s.here(string(script))),
+		"latest/download/checksums.txt":                         []byte(sums),
+	} {
+		releases.HandleFunc("GET /"+name, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) })
+	}
+	// It stands for a cosign that takes the signature: nobody here can sign as the project's workflow. test/install has real signatures.
+	s.write("bin/cosign", "#!/bin/sh\n")
+	if err := os.Chmod(filepath.Join(s.home, "bin", "cosign"), 0o700); err != nil { //nolint:gosec // it is a program
+		s.t.Fatal(err)
+	}
+	s.env = append(s.env, "PATH="+filepath.Join(s.home, "bin")+":"+filepath.Dir(program(s.t, "plural"))+":"+os.Getenv("PATH"))
 }
 
 // clusters are real API servers in the reader's kubeconfig, each under the name of its context; pods of hub and agent run as

@@ -1,0 +1,290 @@
+package install
+
+import (
+	"compress/gzip"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pluralsh/plural/test/support/needs"
+)
+
+const page = "<!DOCTYPE html><html><body>404 Not Found</body></html>\n"
+
+// html is what some mirrors and proxies say of a file that is not there: a page, as if all were well.
+func html(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/html")
+	_, _ = w.Write([]byte(page))
+}
+
+// old has a machine with a release installed, which has to stay whatever else comes.
+func old(t *testing.T, s *server) *machine {
+	t.Helper()
+	m := s.trusts(newMachine(t))
+	m.write(".local/bin/plural", "#!/bin/sh\necho 'plural 1.0.0 (go1.26, linux/amd64)'\n", 0o755)
+	m.write(".local/bin/localkube", "#!/bin/sh\n", 0o755)
+	return m
+}
+
+func TestWhatIsNotTheReleaseIsRefused(t *testing.T) {
+	const at = "download/v1.2.3/"
+	archive := archive("1.2.3")
+	for name, tc := range map[string]struct {
+		change func(s *server)
+		why    string
+	}{
+		"another archive":          {func(s *server) { s.put(at+archive, small(s.t, "6.6.6")) }, "is not the file that checksums.txt lists"},
+		"an archive with one more": {func(s *server) { s.put(at+archive, append(small(s.t, "1.2.3"), 0)) }, "is not the file that checksums.txt lists"},
+		"half an archive":          {func(s *server) { s.put(at+archive, s.files[at+archive][:200]) }, "is not the file that checksums.txt lists"},
+		"an empty archive":         {func(s *server) { s.put(at+archive, nil) }, "is not the file that checksums.txt lists"},
+		"a page for the archive":   {func(s *server) { s.answer(at+archive, html) }, "is not the file that checksums.txt lists"},
+		"no archive":               {func(s *server) { s.remove(at + archive) }, "cannot fetch"},
+		"a page for the checksums": {func(s *server) { s.answer(at+"checksums.txt", html) }, "does not list " + archive},
+		"no checksums":             {func(s *server) { s.remove(at + "checksums.txt") }, "does not list " + archive},
+		"a page for the newest":    {func(s *server) { s.answer("latest/download/checksums.txt", html) }, "no release for"},
+		"a page for the signature": {func(s *server) { s.answer(at+"checksums.txt.sigstore.json", html) }, "the signature of checksums.txt is not right"},
+		"an empty signature":       {func(s *server) { s.put(at+"checksums.txt.sigstore.json", nil) }, "the signature of checksums.txt is not right"},
+		"no signature":             {func(s *server) { s.remove(at + "checksums.txt.sigstore.json") }, "has no signature"},
+		"two archives of one name": {func(s *server) {
+			s.put(at+"checksums.txt", []byte(strings.Repeat(string(s.files[at+"checksums.txt"]), 2)))
+		}, "is not the file"},
+		"two that are the newest":    {func(s *server) { s.put("latest/download/checksums.txt", twoNewest(s)) }, "no release for"},
+		"a version that is a path":   {func(s *server) { s.put("latest/download/checksums.txt", named(s, "1/../../x")) }, "no release for"},
+		"a version that is a word":   {func(s *server) { s.put("latest/download/checksums.txt", named(s, "1$(id)")) }, "no release for"},
+		"an archive that breaks off": {func(s *server) { s.answer(at+archive, breaksOff(s.files[at+archive])) }, "cannot fetch"},
+		"no answer but an error": {func(s *server) {
+			s.answer(at+archive, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+		}, "cannot fetch"},
+		"no plural inside": {func(s *server) { s.release("1.2.3", pack(s.t, 1, member{name: "localkube", content: "x"})) }, "no plural and localkube"},
+		"a plural of others": {func(s *server) {
+			s.release("1.2.3", pack(s.t, 1, member{name: "plural", content: "\x7fELF"}, member{name: "localkube", content: "x"}))
+		}, "no plural and localkube"},
+		"an archive that is not": {func(s *server) { s.release("1.2.3", []byte(page)) }, "no plural and localkube"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newServer(t)
+			s.release("1.2.3", small(t, "1.2.3"))
+			tc.change(s)
+			old(t, s).refuses(tc.why, "--from", s.place())
+			m := old(t, s)
+			m.wget(s)
+			m.refuses(tc.why, "--from", s.place())
+		})
+	}
+}
+
+// named is a list whose archive is of a version that is none.
+func named(s *server, version string) []byte {
+	return []byte(strings.ReplaceAll(string(s.files["latest/download/checksums.txt"]), "1.2.3", version))
+}
+
+func twoNewest(s *server) []byte {
+	return append(named(s, "1.2.3"), named(s, "1.2.4")...)
+}
+
+// breaksOff answers with less than it says it will.
+func breaksOff(content []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", fmt.Sprint(len(content)))
+		_, _ = w.Write(content[:len(content)/2])
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// An archive cannot write but two files, whatever it has: links, names that lead elsewhere, devices. Its digest and signature are
+// right here, as those of a mirror are that somebody has taken over.
+func TestTricksOfArchivesAreRefused(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "outside")
+	good := []member{{name: "plural", content: "#!/bin/sh\n"}, {name: "localkube", content: "#!/bin/sh\n"}}
+	for name, members := range map[string][]member{
+		"a link for the program":        {{name: "plural", kind: '2', link: outside}, {name: "plural", content: "#!/bin/sh\n"}, good[1]},
+		"a link that is the program":    {{name: "plural", kind: '2', link: "/bin/sh"}, good[1]},
+		"a folder that is a link":       {{name: "man", kind: '2', link: filepath.Dir(outside)}, {name: "man/outside", content: "x"}, good[0], good[1]},
+		"a hard link":                   {good[0], good[1], {name: "x", kind: '1', link: "plural"}},
+		"a hard link to the outside":    {{name: "plural", kind: '1', link: "/etc/hostname"}, good[1]},
+		"an absolute name":              {good[0], good[1], {name: outside, content: "x"}},
+		"a name that leads up":          {good[0], good[1], {name: "../../../../../../outside", content: "x"}},
+		"a name that leads up and down": {good[0], good[1], {name: "man/../../../outside", content: "x"}},
+		"a name with a newline":         {good[0], good[1], {name: "man/x\n/outside", content: "x"}},
+		"a name that is a flag":         {good[0], good[1], {name: "--to-command=touch", content: "x"}},
+		"a device":                      {good[0], good[1], {name: "null", kind: '3'}},
+		"a pipe":                        {good[0], {name: "localkube", kind: '6'}},
+	} {
+		for shell, make := range map[string]func(*testing.T) *machine{"dash": newMachine, "busybox": newBusybox} {
+			t.Run(name+" "+shell, func(t *testing.T) {
+				t.Parallel()
+				s := newServer(t)
+				s.release("1.2.3", pack(t, gzip.BestSpeed, members...))
+				m := s.trusts(make(t))
+				m.stub("cosign", 0)
+				m.refuses("has links, or names that lead elsewhere", "--from", s.place())
+				if _, err := os.Lstat(outside); err == nil {
+					t.Errorf("%s was written", outside)
+				}
+			})
+		}
+	}
+}
+
+func TestModesOfAnArchiveAreNotTaken(t *testing.T) {
+	s := newServer(t)
+	s.release("1.2.3", pack(t, gzip.BestSpeed, member{name: "plural", content: "#!/bin/sh\n", mode: 0o6777}, member{name: "localkube", content: "x", mode: 0o444}))
+	m := s.trusts(newMachine(t))
+	m.stub("cosign", 0)
+	m.installs("--from", s.place(), "--to", "bin")
+	if d := cmp.Diff(both, inBin(t, filepath.Join(m.home, "bin"))); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+func TestOnlyWhatNobodyCanChangeOnTheWayIsAsked(t *testing.T) {
+	s := newServer(t)
+	for _, from := range []string{
+		"http://example.com/releases", "http://localhost.example.com/releases", "http://127.0.0.1.example.com", "http://127.0.0.10",
+		"ftp://127.0.0.1/releases", "file:///releases", "releases", "-o", "http://[::1].example.com",
+	} {
+		s.trusts(newMachine(t)).refuses("others can change what comes from there", "--from", from)
+	}
+	for _, from := range []string{"https://ada:hunter2@example.com", "http://localhost:80@example.com", "http://127.0.0.1:1/@example.com"} {
+		printed := s.trusts(newMachine(t)).refuses("has a password in it", "--from", from)
+		if strings.Contains(printed, "hunter2") {
+			t.Errorf("prints the password:\n%s", printed)
+		}
+	}
+}
+
+func TestARedirectionFromHTTPSToHTTPIsNotFollowed(t *testing.T) {
+	s := newServer(t)
+	s.release("1.2.3", small(t, "1.2.3"))
+	asked := false
+	plain := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = true
+		s.ServeHTTP(w, r)
+	})
+	open := openServer(t, plain)
+	s.answer("download/v1.2.3/"+archive("1.2.3"), func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, open+"/stored/download/v1.2.3/"+archive("1.2.3"), http.StatusFound)
+	})
+	for _, fetcher := range []string{"curl", "wget"} {
+		m := s.trusts(newMachine(t))
+		if fetcher == "wget" {
+			m.wget(s)
+		}
+		m.refuses("cannot fetch", "--from", s.place())
+		if asked {
+			t.Errorf("%s went on without TLS", fetcher)
+		}
+	}
+	// Without TLS it asks this machine alone, and there follows nothing that leads away.
+	m := newMachine(t)
+	m.refuses("no release for", "--from", open+"/releases")
+}
+
+func TestACertificateOfOthersIsRefused(t *testing.T) {
+	s := newServer(t)
+	s.release("1.2.3", small(t, "1.2.3"))
+	newMachine(t).refuses("no release for", "--from", s.place())
+	m := newMachine(t)
+	m.lacks("curl")
+	m.has("wget")
+	m.refuses("no release for", "--from", s.place())
+}
+
+func TestWithoutASignatureNothingIsInstalledUnlessAskedFor(t *testing.T) {
+	for _, by := range []string{"cosign", "itself"} {
+		s := newServer(t)
+		s.release("1.2.3", small(t, "1.2.3"))
+		m := old(t, s)
+		if by == "cosign" {
+			m.stub("cosign", 1)
+		}
+		s.put("download/v1.2.3/checksums.txt.sigstore.json", []byte("wrong\n"))
+		m.refuses("the signature of checksums.txt is not right", "--from", s.place(), "--unsigned") // it has one
+		s.remove("download/v1.2.3/checksums.txt.sigstore.json")
+		m.refuses("--unsigned", "--from", s.place())
+		if printed := m.installs("--from", s.place(), "--unsigned"); !strings.Contains(printed, "verified by nobody") {
+			t.Errorf("it says\n%s", printed)
+		}
+	}
+}
+
+// A stub stands for cosign, which would fetch the roots of sigstore from the internet: what it is asked is what matters.
+func TestCosignIsAskedForTheWorkflowOfTheProjectAtThisVersion(t *testing.T) {
+	s := newServer(t)
+	s.release("1.2.3", small(t, "1.2.3"))
+	m := s.trusts(newMachine(t))
+	m.stub("cosign", 0)
+	m.installs("--from", s.place(), "--to", "bin")
+	said := m.said("cosign")
+	for i, word := range said {
+		if strings.Contains(word, "/.plural-install.") {
+			said[i] = filepath.Base(word)
+		}
+	}
+	want := []string{
+		"verify-blob", "--bundle", "checksums.txt.sigstore.json",
+		"--certificate-identity", "https://github.com/pluralsh/plural/.github/workflows/release.yaml@refs/tags/v1.2.3",
+		"--certificate-oidc-issuer", "https://token.actions.githubusercontent.com", "checksums.txt",
+	}
+	if d := cmp.Diff(want, said); d != "" {
+		t.Errorf("cosign was asked (-want +got):\n%s", d)
+	}
+	m.stub("cosign", 1)
+	before := len(s.asked)
+	m.refuses("the signature of checksums.txt is not right", "--from", s.place())
+	for _, name := range s.asked[before:] {
+		if strings.HasSuffix(name, ".tar.gz") {
+			t.Error("fetches the archive of a list that nobody signed")
+		}
+	}
+}
+
+func TestTheRealCosignChecksTheKeyOfAMirror(t *testing.T) {
+	cosign, err := filepath.Abs(filepath.Join("..", "..", ".tools", "cosign"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cosign = needs.Program(t, cosign, "make .tools/cosign")
+	s := newServer(t)
+	s.release("1.2.3", small(t, "1.2.3"))
+	another := s.sign("1.2.3")
+	key := s.sign("1.2.3")
+	m := s.trusts(newMachine(t))
+	if err := os.Symlink(cosign, filepath.Join(m.bin, "cosign")); err != nil {
+		t.Fatal(err)
+	}
+	const wrong = "the signature of checksums.txt is not right"
+	m.refuses(wrong, "--from", s.place(), "--key", another)
+	m.refuses("cannot be read", "--from", s.place(), "--key", another+"s")
+	m.installs("--from", s.place(), "--key", key)
+	s.put("download/v1.2.3/checksums.txt", append(s.files["download/v1.2.3/checksums.txt"], "\n"...))
+	m.refuses(wrong, "--from", s.place(), "--key", key)
+}
+
+// The plural here is a script, which tells what it was asked: TestTheRealProgramVerifiesItselfAndIsInstalledWithinThreeSeconds has the real one.
+func TestWithoutCosignThePluralThatCameVerifiesItselfAndSaysWhatThatIsWorth(t *testing.T) {
+	s := newServer(t)
+	s.release("1.2.3", small(t, "1.2.3"))
+	m := s.trusts(newMachine(t))
+	key := m.write("mirror.pub", "key", 0o600)
+	for _, args := range [][]string{nil, {"--key", key}} {
+		printed := m.installs(append([]string{"--from", s.place(), "--to", "bin"}, args...)...)
+		if !strings.Contains(printed, "verified by itself: that is as good as the place it came from") {
+			t.Errorf("it says\n%s", printed)
+		}
+		said := strings.Fields(strings.Join(m.said("plural"), " "))
+		if len(said) < 4 || !strings.HasPrefix(said[3], filepath.Join(m.home, "bin")+"/.plural-install.") {
+			t.Fatalf("it was asked %q", said)
+		}
+		said[3] = "DIR"
+		if d := cmp.Diff(append([]string{"version", "--verify", "--from", "DIR"}, args...), said); d != "" {
+			t.Errorf("it was asked (-want +got):\n%s", d)
+		}
+	}
+}
