@@ -152,4 +152,3 @@ func sum(t *testing.T, file string) string {
 	}
 	return fmt.Sprintf("%x", hash.Sum(nil))
 }
-

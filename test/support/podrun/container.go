@@ -138,7 +138,9 @@ func (p *pod) mounts(c *corev1.Container, folders map[string]string) ([]any, err
 		bind("/etc/hosts", "/etc/hosts", true), bind("/etc/resolv.conf", "/etc/resolv.conf", true),
 	}
 	volumes := slices.Clone(c.VolumeMounts)
-	slices.SortFunc(volumes, func(a, b corev1.VolumeMount) int { return strings.Compare(path.Clean(a.MountPath), path.Clean(b.MountPath)) })
+	slices.SortFunc(volumes, func(a, b corev1.VolumeMount) int {
+		return strings.Compare(path.Clean(a.MountPath), path.Clean(b.MountPath))
+	})
 	for _, m := range volumes {
 		at := slices.IndexFunc(p.object.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })
 		if at < 0 {
