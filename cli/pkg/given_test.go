@@ -97,7 +97,7 @@ func TestQuestionsAreAskedOneAfterTheOther(t *testing.T) {
 				Now: time.Now, Getenv: func(string) string { return "" },
 			}
 			p := proposed(t)
-			g := &given{f: f, ask: c.ask, set: c.set}
+			g := &Given{f: f, ask: c.ask, set: c.set}
 			texts, _, err := g.read("web")
 			if err != nil {
 				t.Fatal(err)
@@ -118,7 +118,7 @@ func TestQuestionsAreAskedOneAfterTheOther(t *testing.T) {
 }
 
 func TestAnswersAreForThePackageThatTheyName(t *testing.T) {
-	g := &given{f: &cmdutil.Factory{IO: &ui.Streams{In: strings.NewReader("a: 1\ndb.b: [x]\n")}}, set: []string{"c=x=y", "db.d="}, file: "-"}
+	g := &Given{f: &cmdutil.Factory{IO: &ui.Streams{In: strings.NewReader("a: 1\ndb.b: [x]\n")}}, set: []string{"c=x=y", "db.d="}, file: "-"}
 	texts, values, err := g.read("web")
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestAnswersAreForThePackageThatTheyName(t *testing.T) {
 	if d := cmp.Diff(map[string]map[string]any{"web": {"a": 1}, "db": {"b": []any{"x"}}}, values); d != "" {
 		t.Error(d)
 	}
-	for name, g := range map[string]*given{
+	for name, g := range map[string]*Given{
 		"no value":      {set: []string{"a"}},
 		"no name":       {set: []string{"=a"}},
 		"which package": {set: []string{"a=b"}},
