@@ -46,7 +46,9 @@ type FolderError struct {
 func (e *FolderError) Error() string { return e.File + ": " + e.Problem }
 
 // Fix says what writes such a folder.
-func (e *FolderError) Fix() string { return "run make images in a clone, and name the folder that it writes" }
+func (e *FolderError) Fix() string {
+	return "run make images in a clone, and name the folder that it writes"
+}
 
 // Unwrap is the cause, or nil.
 func (e *FolderError) Unwrap() error { return e.Err }
