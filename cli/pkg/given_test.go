@@ -142,3 +142,26 @@ func TestAnswersAreForThePackageThatTheyName(t *testing.T) {
 		}
 	}
 }
+
+func TestAnswersOfAFileGoBeforeThoseThatCountOtherwise(t *testing.T) {
+	f := &cmdutil.Factory{IO: &ui.Streams{In: strings.NewReader("web.user: bob\n"), Out: io.Discard, ErrOut: io.Discard}}
+	g := NewGiven(f, []string{"web.kind=large"}, "-")
+	for question, want := range map[string]bool{"user": true, "kind": true, "nodes": false} { // and standard input is read once
+		if said, err := g.Says("web", question); err != nil || said != want {
+			t.Errorf("%s was answered: %v, %v", question, said, err)
+		}
+	}
+	g.Otherwise("web", map[string]any{"user": "carol", "kind": "small", "nodes": 3})
+	p := proposed(t)
+	if err := g.answer(t.Context(), p, ""); err != nil {
+		t.Fatal(err)
+	}
+	result, err := p.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "kind: large\nnodes: 3\nuser: bob\n"
+	if diff := cmp.Diff(want, string(result.Changes["packages/web/values.yaml"])); diff != "" {
+		t.Errorf("answers (-want +got):\n%s", diff)
+	}
+}

@@ -114,14 +114,28 @@ func (o *options) lookForImages(ctx context.Context, kube dynamic.Interface, all
 			Fix: "bring them there and run it again",
 		}
 	}
-	const most = 4
-	for _, p := range unsure[:min(most, len(unsure))] {
-		o.factory.Say("note  %s does not list its images; if %s: %s", ui.Clean(p.Where), p.Message, ui.Clean(p.Fix))
-	}
-	if rest := len(unsure) - most; rest > 0 {
-		o.factory.Say("note  so it is with %d more", rest)
-	}
+	o.sayUnsure(unsure)
 	return nil
+}
+
+// sayUnsure tells of nodes that may lack an image, those together that get it by the same command.
+func (o *options) sayUnsure(unsure []ui.Problem) {
+	nodes := map[ui.Problem][]string{}
+	var kinds []ui.Problem
+	for _, p := range unsure {
+		kind := ui.Problem{Message: p.Message, Fix: p.Fix}
+		if nodes[kind] == nil {
+			kinds = append(kinds, kind)
+		}
+		nodes[kind] = append(nodes[kind], p.Where)
+	}
+	for _, kind := range kinds {
+		who := nodes[kind][0]
+		if rest := len(nodes[kind]) - 1; rest > 0 {
+			who = fmt.Sprintf("%s and %d more", who, rest)
+		}
+		o.factory.Say("note  nothing lists the images of %s; if %s: %s", ui.Clean(who), kind.Message, ui.Clean(kind.Fix))
+	}
 }
 
 // viaRegistry is how nodes get an image that come and go, or whose runtime is not known to take archives.
