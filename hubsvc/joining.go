@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 	"time"
 
@@ -16,18 +17,47 @@ import (
 	"github.com/pluralsh/plural/workspace/fleet"
 )
 
-// agentImage is the repository of the agent's image, by the version of this hub, where nobody says another.
-const agentImage = "ghcr.io/pluralsh/plural-agent"
+const (
+	// agentImage is the repository of the agent's image, by the version of this hub, where nobody says another.
+	agentImage = "ghcr.io/pluralsh/plural-agent"
+	// agentPackage is the package that keeps an agent on clusters.
+	agentPackage = "agent"
+)
+
+// agentImageOf is what the agent of a cluster that joins is started from: the image that the fleet's package then keeps it at, since
+// that is where the fleet's clusters get theirs.
+func (h *hub) agentImageOf(c *fleet.Cluster) string {
+	if h.AgentImage != "" {
+		return h.AgentImage
+	}
+	desired := h.planner.Plan().Desired.Fleet
+	for i := range desired.Services {
+		s := &desired.Services[i]
+		folder, generated := strings.CutPrefix(path.Dir(s.Position.File), "packages/")
+		from, installed := desired.Installation(folder)
+		if !generated || !installed || from.PackageName() != agentPackage || s.Spec.Helm == nil || !s.Spec.Clusters.Matches(c) {
+			continue
+		}
+		image, _ := s.Spec.Helm.Values["image"].(map[string]any)
+		repository, _ := image["repository"].(string)
+		tag, _ := image["tag"].(string)
+		digest, _ := image["digest"].(string)
+		switch {
+		case repository == "":
+		case digest != "":
+			return repository + "@" + digest
+		case tag != "":
+			return repository + ":" + tag
+		}
+	}
+	return agentImage + ":" + strings.TrimPrefix(buildinfo.Version(), "v")
+}
 
 // door is where clusters join by a token.
 func (h *hub) door() *join.Registrar {
-	image := h.AgentImage
-	if image == "" {
-		image = agentImage + ":" + strings.TrimPrefix(buildinfo.Version(), "v")
-	}
 	return join.New(join.Options{
 		Cluster: func(name string) (*fleet.Cluster, bool) { return h.planner.Plan().Desired.Fleet.Cluster(name) },
-		Place:   h.place, Refused: h.admits, Commit: h.register, Write: h.acts.Exchange, Image: image,
+		Place:   h.place, Refused: h.admits, Commit: h.register, Write: h.acts.Exchange, Image: h.agentImageOf,
 		Now: time.Now, Log: h.Log, Metrics: h.registry,
 	})
 }

@@ -310,3 +310,30 @@ func TestAnAgentJoinsByWhatTheHubHandsOut(t *testing.T) {
 		t.Error("the token is still in the cluster")
 	}
 }
+
+func TestAClusterThatJoinsStartsFromTheImageOfTheFleetsAgents(t *testing.T) {
+	hub, o, _ := editing(t, nil)
+	raw := fleet.NewJoinToken()
+	installed := func(image, clusters string) map[string]string {
+		return map[string]string{
+			"clusters/edge.yaml":          invited("edge", raw, time.Now().Add(time.Minute)),
+			"packages/agent/package.yaml": fleetrepo.Header + "kind: Installation\nmetadata: {name: agent}\n",
+			"packages/agent/services.yaml": fleetrepo.Header + "kind: Service\nmetadata: {name: agent}\nspec:\n  source: {path: apps/api}\n" +
+				"  helm: {values: {image: " + image + "}}\n  clusters: " + clusters + "\n",
+			"apps/api/Chart.yaml": "apiVersion: v2\nname: api\nversion: 0.1.0\n",
+		}
+	}
+	digest := "sha256:" + strings.Repeat("0", 64)
+	for _, tt := range []struct{ image, clusters, want string }{
+		{"{repository: registry.example.com/agent, tag: dev-1, digest: \"\"}", "{names: [edge]}", "registry.example.com/agent:dev-1"},
+		{"{repository: registry.example.com/agent, tag: dev-1, digest: \"" + digest + "\"}", "{names: [edge]}", "registry.example.com/agent@" + digest},
+		{"{repository: registry.example.com/agent, tag: dev-1}", "{matchLabels: {env: prod}}", "ghcr.io/pluralsh/plural-agent:"},
+	} {
+		o.Push(installed(tt.image, tt.clusters))
+		hub.served(o)
+		code, text := hub.do(http.MethodGet, "/join/edge.yaml", raw, nil)
+		if code != http.StatusOK || !strings.Contains(string(text), "image: "+tt.want) {
+			t.Errorf("%s on %s: %d, want %s in\n%s", tt.image, tt.clusters, code, tt.want, text)
+		}
+	}
+}

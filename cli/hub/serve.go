@@ -68,7 +68,7 @@ func (o *serveOptions) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Branch, "branch", "main", "the `BRANCH` that is the fleet's desired state")
 	flags.StringVar(&o.repoAuth, "repo-credentials", "", "the `FOLDER` with the repo's credentials, a file each: username, password, bearerToken, identity, known_hosts, ca.crt")
 	flags.BoolVar(&o.edits, "edits", false, "commit and push: what people ask for by way of the API, clusters that join, upgrades of packages")
-	flags.StringVar(&o.AgentImage, "agent-image", "", "the `IMAGE` that clusters which join by a token start their agents from (default that of this version)")
+	flags.StringVar(&o.AgentImage, "agent-image", "", "the `IMAGE` that clusters which join by a token start their agents from (default the one of package agent, else of this version)")
 	flags.StringVar(&o.editAuth, "edit-credentials", "", "the `FOLDER` with credentials that may push to the repo, for --edits (default: what the URL holds)")
 	flags.StringSliceVar(&o.repoKeys, "repo-keys", nil, "public key `FILES`: only commits signed by one of them are served")
 	flags.StringVar(&o.RepoDescendsFrom, "repo-descends-from", "", "with --repo-keys: the `COMMIT` that the branch has to come out of")

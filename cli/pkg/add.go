@@ -21,12 +21,12 @@ type addOptions struct {
 	as, from string
 	clusters []string
 	labels   []string
-	given    given
+	given    Given
 	making   change.CommitOptions
 }
 
 func newCmdAdd(f *cmdutil.Factory) *cobra.Command {
-	o := &addOptions{f: f, given: given{f: f}, making: change.CommitOptions{Factory: f, Unobserved: true}}
+	o := &addOptions{f: f, given: Given{f: f}, making: change.CommitOptions{Factory: f, Unobserved: true}}
 	cmd := &cobra.Command{
 		Use:   "add NAME[@RANGE]...",
 		Short: "Add packages to the repo, with all that they need",

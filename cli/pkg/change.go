@@ -17,12 +17,12 @@ import (
 type setOptions struct {
 	f      *cmdutil.Factory
 	unset  []string
-	given  given
+	given  Given
 	making change.CommitOptions
 }
 
 func newCmdSet(f *cmdutil.Factory) *cobra.Command {
-	o := &setOptions{f: f, given: given{f: f}, making: change.CommitOptions{Factory: f, Unobserved: true}}
+	o := &setOptions{f: f, given: Given{f: f}, making: change.CommitOptions{Factory: f, Unobserved: true}}
 	cmd := &cobra.Command{
 		Use:   "set NAME [QUESTION=VALUE]...",
 		Short: "Change answers of a package",
@@ -139,13 +139,13 @@ func remove(ctx context.Context, f *cmdutil.Factory, making *change.CommitOption
 type Upgrade struct {
 	f      *cmdutil.Factory
 	to     string
-	given  given
+	given  Given
 	making change.CommitOptions
 }
 
 // NewUpgrade is an upgrade that has not been told anything yet.
 func NewUpgrade(f *cmdutil.Factory) *Upgrade {
-	return &Upgrade{f: f, given: given{f: f}, making: change.CommitOptions{Factory: f, Unobserved: true}}
+	return &Upgrade{f: f, given: Given{f: f}, making: change.CommitOptions{Factory: f, Unobserved: true}}
 }
 
 // Flags declares what a person may say of it.

@@ -27,10 +27,10 @@ func Agent() packs.Wanted {
 	return packs.Wanted{Name: AgentPackage, Clusters: all}
 }
 
-// Ensure commits those of the packages to a repo that it does not have yet, with all that they need. Answers come from --set
-// and --answers of the command that this is a part of, with PACKAGE. before each name; what else is open is asked on a terminal.
-func Ensure(ctx context.Context, f *cmdutil.Factory, repo *workspace.Repo, wanted []packs.Wanted, set []string, answers string) error {
-	_, p, err := lacking(ctx, f, repo, wanted, set, answers, "")
+// Ensure commits those of the packages to a repo that it does not have yet, with all that they need. What no answer was given to is
+// asked on a terminal.
+func Ensure(ctx context.Context, f *cmdutil.Factory, repo *workspace.Repo, wanted []packs.Wanted, g *Given) error {
+	_, p, err := lacking(ctx, f, repo, wanted, g, "")
 	if err != nil || p == nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func Put(
 	ctx context.Context, f *cmdutil.Factory, repo *workspace.Repo, making *change.CommitOptions,
 	wanted packs.Wanted, set []string, answers string,
 ) (added bool, made change.Outcome, err error) {
-	d, p, err := lacking(ctx, f, repo, []packs.Wanted{wanted}, set, answers, wanted.Name)
+	d, p, err := lacking(ctx, f, repo, []packs.Wanted{wanted}, NewGiven(f, set, answers), wanted.Name)
 	if err != nil || p == nil {
 		return false, made, err
 	}
@@ -65,7 +65,7 @@ func Put(
 
 // lacking proposes those of the packages that the repo does not have, answered; nil when it has them all.
 func lacking(
-	ctx context.Context, f *cmdutil.Factory, repo *workspace.Repo, wanted []packs.Wanted, set []string, answers, main string,
+	ctx context.Context, f *cmdutil.Factory, repo *workspace.Repo, wanted []packs.Wanted, g *Given, main string,
 ) (*packageRepo, *packs.Proposal, error) {
 	in := *f
 	in.Dir = repo.Root()
@@ -86,8 +86,28 @@ func lacking(
 	if err != nil {
 		return nil, nil, err
 	}
-	g := &given{f: &in, set: set, file: answers}
 	return d, p, g.answer(ctx, p, main)
+}
+
+// Reanswer commits other answers of an installation, and takes those of unset away, where the repo has it and says otherwise.
+func Reanswer(
+	ctx context.Context, f *cmdutil.Factory, repo *workspace.Repo, name string, answers map[string]any, unset ...string,
+) (changed bool, err error) {
+	in := *f
+	in.Dir = repo.Root()
+	d, err := open(&in)
+	if err != nil {
+		return false, err
+	}
+	if _, there := d.World.Fleet.Installation(name); !there {
+		return false, nil
+	}
+	changes, err := d.Set(name, answers, unset)
+	if err != nil || len(changes) == 0 {
+		return false, err
+	}
+	_, err = repo.Commit(ctx, "Configure package "+name, changes)
+	return err == nil, err
 }
 
 // Installed are the installations of a package that a repo has, by name.

@@ -22,15 +22,40 @@ import (
 // maxAnswers bounds a file of answers, in bytes.
 const maxAnswers = 1 << 20
 
-// given are the answers that a command was given.
-type given struct {
+// Given are the answers that a command was given.
+type Given struct {
 	f    *cmdutil.Factory
 	set  []string
 	file string
 	ask  bool
+	// otherwise are answers that count where none was given, by installation and question.
+	otherwise map[string]map[string]any
+	// fromFile is what the file holds, once it was read: standard input is there once.
+	fromFile map[string]any
 }
 
-func (g *given) flags(flags *pflag.FlagSet) {
+// NewGiven are the answers of --set and of a file of --answers, with PACKAGE. before each name.
+func NewGiven(f *cmdutil.Factory, set []string, file string) *Given {
+	return &Given{f: f, set: set, file: file}
+}
+
+// Says says whether a question of an installation was answered.
+func (g *Given) Says(installation, question string) (bool, error) {
+	texts, values, err := g.read("")
+	_, text := texts[installation][question]
+	_, value := values[installation][question]
+	return text || value, err
+}
+
+// Otherwise gives answers of an installation that count where none was given.
+func (g *Given) Otherwise(installation string, answers map[string]any) {
+	if g.otherwise == nil {
+		g.otherwise = map[string]map[string]any{}
+	}
+	g.otherwise[installation] = answers
+}
+
+func (g *Given) flags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&g.set, "set", nil, "answer a question: `NAME=VALUE` or PACKAGE.NAME=VALUE; may be repeated")
 	flags.StringVar(&g.file, "answers", "", "a `FILE` of answers in YAML; - is stdin")
 	flags.BoolVar(&g.ask, "ask", false, "ask also what has a default")
@@ -38,7 +63,7 @@ func (g *given) flags(flags *pflag.FlagSet) {
 
 // read gives the answers by installation and question: texts of flags as they are, to be parsed by their questions, and values
 // of the file. main is the installation that names without a package are meant for; empty when that is not clear.
-func (g *given) read(main string) (texts map[string]map[string]string, values map[string]map[string]any, err error) {
+func (g *Given) read(main string) (texts map[string]map[string]string, values map[string]map[string]any, err error) {
 	texts, values = map[string]map[string]string{}, map[string]map[string]any{}
 	where := func(name string) (string, string, error) {
 		installation, question, dotted := strings.Cut(name, ".")
@@ -85,9 +110,9 @@ func (g *given) read(main string) (texts map[string]map[string]string, values ma
 	return texts, values, nil
 }
 
-func (g *given) readFile() (map[string]any, error) {
-	if g.file == "" {
-		return nil, nil
+func (g *Given) readFile() (map[string]any, error) {
+	if g.file == "" || g.fromFile != nil {
+		return g.fromFile, nil
 	}
 	in := g.f.IO.In
 	if g.file != "-" {
@@ -114,6 +139,7 @@ func (g *given) readFile() (map[string]any, error) {
 			Msg: "the answers are no mapping of YAML", Fix: "write them as NAME: VALUE, one a line", Doc: ui.DocPackageAnswers,
 		}
 	}
+	g.fromFile = answers
 	return answers, nil
 }
 
@@ -150,7 +176,7 @@ func parsed(p *packages.Package, texts map[string]string, values map[string]any)
 }
 
 // answer answers the questions of what a proposal changes. main is the installation that was asked for, if it was one.
-func (g *given) answer(ctx context.Context, p *packs.Proposal, main string) error {
+func (g *Given) answer(ctx context.Context, p *packs.Proposal, main string) error {
 	texts, values, err := g.read(main)
 	if err != nil {
 		return err
@@ -158,7 +184,7 @@ func (g *given) answer(ctx context.Context, p *packs.Proposal, main string) erro
 	var problems []ui.Problem
 	answers := map[string]map[string]any{}
 	for _, pick := range p.Changed() {
-		all, err := parsed(pick.Package, texts[pick.As], values[pick.As])
+		all, err := parsed(pick.Package, texts[pick.As], g.with(pick.As, values[pick.As]))
 		delete(texts, pick.As)
 		delete(values, pick.As)
 		if err == nil {
@@ -190,6 +216,16 @@ func (g *given) answer(ctx context.Context, p *packs.Proposal, main string) erro
 		}
 	}
 	return nil
+}
+
+// with are an installation's answers of the file, and those that count otherwise; those of flags go before both.
+func (g *Given) with(installation string, values map[string]any) map[string]any {
+	all := maps.Clone(g.otherwise[installation])
+	if all == nil {
+		return values
+	}
+	maps.Copy(all, values)
+	return all
 }
 
 func merged(texts map[string]map[string]string, values map[string]map[string]any) map[string]bool {
@@ -257,7 +293,7 @@ func (e *openError) problems(main string) []ui.Problem {
 }
 
 // complete asks for what is missing, where somebody can be asked.
-func (g *given) complete(ctx context.Context, p *packs.Proposal, pick *packs.Pick, all map[string]any) (map[string]any, error) {
+func (g *Given) complete(ctx context.Context, p *packs.Proposal, pick *packs.Pick, all map[string]any) (map[string]any, error) {
 	asked := map[string]bool{}
 	for {
 		answers, err := p.Judge(pick, all)
@@ -284,7 +320,7 @@ func (g *given) complete(ctx context.Context, p *packs.Proposal, pick *packs.Pic
 }
 
 // next is the question to be asked next: the first that is missing or, with --ask, the first that was not answered yet.
-func (g *given) next(p *packages.Package, a *packages.Answers, open []packages.Question, all map[string]any, asked map[string]bool) *packages.Question {
+func (g *Given) next(p *packages.Package, a *packages.Answers, open []packages.Question, all map[string]any, asked map[string]bool) *packages.Question {
 	if g.ask && g.f.Prompter().Able() {
 		for i := range p.Spec.Questions {
 			q := &p.Spec.Questions[i]
@@ -304,7 +340,7 @@ func (g *given) next(p *packages.Package, a *packages.Answers, open []packages.Q
 }
 
 // askOne asks one question on the terminal. What is typed as it was proposed, or nothing, leaves the default.
-func (g *given) askOne(ctx context.Context, pick *packs.Pick, q *packages.Question, proposed any) (any, error) {
+func (g *Given) askOne(ctx context.Context, pick *packs.Pick, q *packages.Question, proposed any) (any, error) {
 	text := ""
 	if proposed != nil {
 		text = written(proposed)

@@ -97,7 +97,7 @@ func TestQuestionsAreAskedOneAfterTheOther(t *testing.T) {
 				Now: time.Now, Getenv: func(string) string { return "" },
 			}
 			p := proposed(t)
-			g := &given{f: f, ask: c.ask, set: c.set}
+			g := &Given{f: f, ask: c.ask, set: c.set}
 			texts, _, err := g.read("web")
 			if err != nil {
 				t.Fatal(err)
@@ -118,7 +118,7 @@ func TestQuestionsAreAskedOneAfterTheOther(t *testing.T) {
 }
 
 func TestAnswersAreForThePackageThatTheyName(t *testing.T) {
-	g := &given{f: &cmdutil.Factory{IO: &ui.Streams{In: strings.NewReader("a: 1\ndb.b: [x]\n")}}, set: []string{"c=x=y", "db.d="}, file: "-"}
+	g := &Given{f: &cmdutil.Factory{IO: &ui.Streams{In: strings.NewReader("a: 1\ndb.b: [x]\n")}}, set: []string{"c=x=y", "db.d="}, file: "-"}
 	texts, values, err := g.read("web")
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestAnswersAreForThePackageThatTheyName(t *testing.T) {
 	if d := cmp.Diff(map[string]map[string]any{"web": {"a": 1}, "db": {"b": []any{"x"}}}, values); d != "" {
 		t.Error(d)
 	}
-	for name, g := range map[string]*given{
+	for name, g := range map[string]*Given{
 		"no value":      {set: []string{"a"}},
 		"no name":       {set: []string{"=a"}},
 		"which package": {set: []string{"a=b"}},
@@ -140,5 +140,28 @@ func TestAnswersAreForThePackageThatTheyName(t *testing.T) {
 		if err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestAnswersOfAFileGoBeforeThoseThatCountOtherwise(t *testing.T) {
+	f := &cmdutil.Factory{IO: &ui.Streams{In: strings.NewReader("web.user: bob\n"), Out: io.Discard, ErrOut: io.Discard}}
+	g := NewGiven(f, []string{"web.kind=large"}, "-")
+	for question, want := range map[string]bool{"user": true, "kind": true, "nodes": false} { // and standard input is read once
+		if said, err := g.Says("web", question); err != nil || said != want {
+			t.Errorf("%s was answered: %v, %v", question, said, err)
+		}
+	}
+	g.Otherwise("web", map[string]any{"user": "carol", "kind": "small", "nodes": 3})
+	p := proposed(t)
+	if err := g.answer(t.Context(), p, ""); err != nil {
+		t.Fatal(err)
+	}
+	result, err := p.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "kind: large\nnodes: 3\nuser: bob\n"
+	if diff := cmp.Diff(want, string(result.Changes["packages/web/values.yaml"])); diff != "" {
+		t.Errorf("answers (-want +got):\n%s", diff)
 	}
 }

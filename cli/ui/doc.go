@@ -66,6 +66,7 @@ const (
 	DocDestroys        Doc = "terraform-destroys"
 	DocNoWay           Doc = "no-way-to-cluster"
 	DocFleetNotUp      Doc = "fleet-not-up"
+	DocImages          Doc = "images"
 	DocLocal           Doc = "local-fleet"
 )
 

@@ -38,6 +38,7 @@ type existingOptions struct {
 	github              string
 	set                 []string
 	answers             string
+	images              string
 	// way is how the cluster is reached, once that is known.
 	way clusters.Access
 }
@@ -63,8 +64,12 @@ func (o *options) upExisting(ctx context.Context) error {
 		_, _, err := cryptocmd.Begin(ctx, f, repo)
 		return err
 	}
+	given := pkg.NewGiven(f, o.existing.set, o.existing.answers)
 	wanted.Packages = func(ctx context.Context, repo *workspace.Repo) error {
-		return pkg.Ensure(ctx, f, repo, []packs.Wanted{pkg.Hub(), pkg.Agent()}, o.existing.set, o.existing.answers)
+		return pkg.Ensure(ctx, f, repo, []packs.Wanted{pkg.Hub(), pkg.Agent()}, given)
+	}
+	if err := o.useImages(wanted, given); err != nil {
+		return err
 	}
 	wanted.Deploy = func(ctx context.Context, repo *workspace.Repo, gone []string) error {
 		return o.deploy(ctx, repo, gone, reporter, stop)

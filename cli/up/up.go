@@ -54,10 +54,13 @@ func NewCmdUp(f *cmdutil.Factory, runF func(*options) error) *cobra.Command {
 			"servers with simulated nodes: no containers run.\n\n" +
 			"With --context the hub and an agent are installed on the cluster of that context: the repo is made and pushed to where\n" +
 			"the hub fetches it from, the cluster gets its keys, the packages hub and agent are added to the repo and deployed. From\n" +
-			"then on they are services like any other. plural cluster register brings in more clusters.",
+			"then on they are services like any other. plural cluster register brings in more clusters.\n\n" +
+			"With --images hub and agent are those of a clone, where there is no release of them: the packages' answers image and tag name\n" +
+			"what make images has packed, and nodes that lack it are named first, with the command that brings it there.",
 		Example: cmdutil.Example("plural up --local", "plural up --local ./demo --port 9000",
 			"plural up --context prod --hub-url https://hub.example.com --github acme/fleet",
-			"plural up --context prod --hub-url https://hub.example.com --repo-url https://git.example.com/fleet.git --repo-credentials ./credentials --set hub.replicas=3 --no-input --yes"),
+			"plural up --context prod --hub-url https://hub.example.com --repo-url https://git.example.com/fleet.git --repo-credentials ./credentials --set hub.replicas=3 --no-input --yes",
+			"plural up --context kind-home --hub-url http://192.0.2.10:30080 --github acme/fleet --images dist/images"),
 		Args: cmdutil.AtMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.dir, o.chosen, o.ported = dirOf(f, args), cmd.Flags().Changed("clusters"), cmd.Flags().Changed("port")
@@ -96,7 +99,10 @@ func NewCmdUp(f *cmdutil.Factory, runF func(*options) error) *cobra.Command {
 		"with --context: an answer to a package's question, `PACKAGE.NAME=VALUE`; may be repeated")
 	flags.StringVar(&e.answers, "answers", "",
 		"with --context: answers to packages' questions from this YAML `FILE`, PACKAGE.NAME: VALUE; - is stdin")
+	flags.StringVar(&e.images, "images", "",
+		"with --context: the `DIR` with images of hub and agent that the nodes have, as make images writes it")
 	cmd.MarkFlagsMutuallyExclusive("local", "context")
+	cmd.MarkFlagsMutuallyExclusive("local", "images")
 	flags.IntVar(&o.port, "port", 8080, "the hub's `PORT`; another is taken when it is in use, or another local fleet's")
 	return cmd
 }

@@ -59,7 +59,7 @@ func newFleet(tb testing.TB) *fleetOf {
 			f.written = append(f.written, e)
 			return nil
 		},
-		Image: "agent:1", Now: func() time.Time { return f.now }, Log: slog.New(slog.DiscardHandler),
+		Image: func(*fleet.Cluster) string { return "agent:1" }, Now: func() time.Time { return f.now }, Log: slog.New(slog.DiscardHandler),
 	}
 	f.open()
 	return f

@@ -66,8 +66,8 @@ type Options struct {
 	Commit func(ctx context.Context, cluster string, keys fleet.AgentKeys, hash string) error
 	// Write writes an exchange down: before its commit, and after it. An error before it keeps it from being made.
 	Write func(ctx context.Context, e Exchange, end bool) error
-	// Image is what agents are started from.
-	Image string
+	// Image is what the agent of a cluster is started from.
+	Image func(c *fleet.Cluster) string
 	Now   func() time.Time
 	Log   *slog.Logger
 	// Metrics may be nil.
@@ -171,7 +171,7 @@ func (d *Registrar) manifests(w http.ResponseWriter, r *http.Request) {
 	var text []byte
 	if err == nil {
 		text, err = Manifests(Start{
-			Cluster: name, Token: shown, HubURL: place.HubURL, HubCA: c.Spec.Join.HubCA, Repository: place.Repository, Image: d.Image,
+			Cluster: name, Token: shown, HubURL: place.HubURL, HubCA: c.Spec.Join.HubCA, Repository: place.Repository, Image: d.Image(c),
 		})
 	}
 	if err != nil {

@@ -35,7 +35,7 @@ func doorThatLogs(t testing.TB, raw string, log *slog.Logger) (http.Handler, *ti
 			return nil
 		},
 		Write: func(context.Context, join.Exchange, bool) error { return nil },
-		Image: "agent:1", Now: func() time.Time { return now }, Log: log,
+		Image: func(*fleet.Cluster) string { return "agent:1" }, Now: func() time.Time { return now }, Log: log,
 	}).Routes(mux)
 	return mux, &now
 }

@@ -133,6 +133,7 @@ const dataDir = "/var/lib/plural-agent"
 // again, so that it joins anew.
 func (s Start) deployment() object {
 	_, version, _ := strings.Cut(path.Base(s.Image), ":")
+	version = version[:min(len(version), 63)] // a digest is longer than a label's value may be
 	own := object{"app.kubernetes.io/name": account}
 	labels := object{"app.kubernetes.io/name": account, "app.kubernetes.io/part-of": "plural", "app.kubernetes.io/version": version}
 	pod := object{

@@ -65,6 +65,8 @@ type Options struct {
 	Hook func(ctx context.Context, secret string) error
 	// Seal begins to seal a repo that Up has just made.
 	Seal func(ctx context.Context, repo *workspace.Repo) error
+	// Look looks at the cluster before anything is made; nil where there is nothing to look for.
+	Look func(ctx context.Context, kube dynamic.Interface) error
 	// Packages sees to it that the repo has the packages of hub and agent, committed.
 	Packages func(ctx context.Context, repo *workspace.Repo) error
 	// Deploy puts the repo's packages into place. Those that are gone are not in the cluster, whatever is recorded of them.
@@ -159,7 +161,9 @@ func (u *bringUp) look(ctx context.Context) (string, error) {
 	if err := json.Unmarshal(text, &said); err != nil {
 		return "", fmt.Errorf("read the version of the API server at %s: %w", u.Config.Host, err)
 	}
-	u.kube, err = dynamic.NewForConfig(u.Config)
+	if u.kube, err = dynamic.NewForConfig(u.Config); err == nil && u.Look != nil {
+		err = u.Look(ctx, u.kube)
+	}
 	return "Kubernetes " + said.GitVersion, err
 }
 

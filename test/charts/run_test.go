@@ -54,19 +54,26 @@ func install(t *testing.T, v values) *fleet {
 
 func installWith(t *testing.T, v, ofAgent values) *fleet {
 	t.Helper()
-	f := &fleet{cluster: newCluster(t), bin: binaries(t)}
-	needs.Program(t, "git", "git")
-	f.node = podrun.Start(t, podrun.Options{Kube: f.RESTConfig, Programs: []podrun.Program{
-		{Image: hubImage, Command: []string{filepath.Join(f.bin, "plural")}, Args: []string{"--with-parent"}},
+	bin := binaries(t)
+	return installed(t, v, ofAgent, func(_ *testing.T, origin string) string { return "file://" + origin }, []podrun.Program{
+		{Image: hubImage, Command: []string{filepath.Join(bin, "plural")}, Args: []string{"--with-parent"}},
 		{
-			Image: agentImage, Command: []string{filepath.Join(f.bin, "plural-agent")},
+			Image: agentImage, Command: []string{filepath.Join(bin, "plural-agent")},
 			Args: []string{"--kubeconfig=$(KUBECONFIG)", "--with-parent"},
 		},
 		{Image: hubImage + ":crash", Command: []string{"/bin/false"}},
 		{Image: agentImage + ":none"},
 		{Image: pluginImage, Command: []string{"/bin/cp"}},
 		{Image: agentImage + ":crash", Command: []string{"/bin/false"}},
-	}})
+	})
+}
+
+// installed has hub and agent run as programs say, from a repository that is at a URL.
+func installed(t *testing.T, v, ofAgent values, url func(t *testing.T, origin string) string, programs []podrun.Program) *fleet {
+	t.Helper()
+	f := &fleet{cluster: newCluster(t), bin: binaries(t)}
+	needs.Program(t, "git", "git")
+	f.node = podrun.Start(t, podrun.Options{Kube: f.RESTConfig, Programs: programs})
 	f.hub = "http://" + f.node.ServiceAddress(identity.Namespace, "plural-hub", 80)
 	origin := f.begin(ofAgent)
 
@@ -79,7 +86,7 @@ func installWith(t *testing.T, v, ofAgent values) *fleet {
 	}
 	f.token = keys.Token()
 	merge(v, values{
-		"repo": values{"url": "file://" + origin}, "drain": values{"delaySeconds": 0, "graceSeconds": 1},
+		"repo": values{"url": url(t, origin)}, "drain": values{"delaySeconds": 0, "graceSeconds": 1},
 		"extraArgs": []any{"--allow-file-sources", "--allow-loopback", "--interval=1s", "--poll-interval=1s"},
 	})
 	f.values = v

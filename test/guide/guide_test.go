@@ -49,6 +49,14 @@ var pages = map[string]func(s *shell){
 		s.gitHost("fleet")
 		s.fast()
 	},
+	"docs/guide/images.md": func(s *shell) {
+		s.images()
+		s.containerd()
+		s.insecure("registry.example.com")
+		s.clusters("https://hub.example.com", "prod", "edge")
+		s.gitHost("fleet")
+		s.fast()
+	},
 	"docs/guide/install.md": func(s *shell) { s.release("0.1.0") },
 	"docs/guide/kind.md": func(s *shell) {
 		s.clusters("http://192.0.2.10:30080", "kind-home", "kind-edge")

@@ -56,6 +56,23 @@ func (s *scene) argument(text string) string {
 	return flag + "=" + s.value(value)
 }
 
+// argv is the command line of a program that takes the place of a container's.
+func (s *scene) argv(c *corev1.Container, program Program, kubeconfig string) []string {
+	argv := slices.Clone(program.Command)
+	if len(c.Command) > 0 {
+		for _, word := range c.Command[1:] {
+			argv = append(argv, s.argument(word))
+		}
+	}
+	for _, word := range c.Args {
+		argv = append(argv, s.argument(word))
+	}
+	for _, word := range program.Args {
+		argv = append(argv, expand(word, map[string]string{"KUBECONFIG": kubeconfig}))
+	}
+	return argv
+}
+
 // value is what a text is on this machine: paths, and lists of addresses.
 func (s *scene) value(text string) string {
 	parts := strings.Split(text, ",")

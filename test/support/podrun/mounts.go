@@ -199,14 +199,25 @@ func (p *pod) field(ref *corev1.ObjectFieldSelector) string {
 }
 
 // scene is what a container's arguments and environment are about.
-func (p *pod) scene(ctx context.Context, c *corev1.Container, folders map[string]string) (*scene, error) {
+func (p *pod) scene(ctx context.Context, c *corev1.Container, program Program, folders map[string]string) (*scene, error) {
 	s := &scene{
 		names: p.names, namespace: p.namespace, name: p.name, ports: portsOf(c), folders: map[string]string{},
 		env: map[string]string{
-			"PATH": os.Getenv("PATH"), "HOSTNAME": p.name, "HOME": p.dir, "TMPDIR": p.dir,
-			"HTTP_PROXY": p.Proxy(), "HTTPS_PROXY": p.Proxy(), "NO_PROXY": "127.0.0.1,localhost",
+			"HOSTNAME": p.name, "HTTP_PROXY": p.Proxy(), "HTTPS_PROXY": p.Proxy(), "NO_PROXY": "127.0.0.1,localhost",
 		},
 	}
+	if program.Layout != "" {
+		i, err := openImage(program.Layout)
+		if err != nil {
+			return nil, err
+		}
+		for _, variable := range i.config.Env {
+			name, value, _ := strings.Cut(variable, "=")
+			s.env[name] = value
+		}
+		return s, p.environment(ctx, c, s) // it sees its volumes where the pod mounts them
+	}
+	s.env["PATH"], s.env["HOME"], s.env["TMPDIR"] = os.Getenv("PATH"), p.dir, p.dir
 	for _, m := range c.VolumeMounts {
 		s.folders[path.Clean(m.MountPath)] = filepath.Join(folders[m.Name], filepath.FromSlash(m.SubPath))
 	}

@@ -152,7 +152,7 @@ func (p *pod) work(ctx context.Context, folders map[string]string) {
 // container runs one container, again and again where the pod wants that.
 func (p *pod) container(ctx context.Context, c *corev1.Container, folders map[string]string) error {
 	program, real := p.program(c.Image)
-	if real && len(program.Command) == 0 {
+	if real && len(program.Command) == 0 && program.Layout == "" {
 		p.set(ctx, c.Name, func(s *state) {
 			s.status.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
 				Reason: "ImagePullBackOff", Message: "there is no image " + c.Image,
@@ -228,21 +228,18 @@ func (p *pod) once(ctx context.Context, c *corev1.Container, program Program, re
 func (p *pod) process(
 	ctx context.Context, c *corev1.Container, program Program, folders map[string]string, began func(*os.Process),
 ) error {
-	scene, err := p.scene(ctx, c, folders)
+	scene, err := p.scene(ctx, c, program, folders)
 	if err != nil {
 		return err
 	}
-	argv := slices.Clone(program.Command)
-	if len(c.Command) > 0 {
-		for _, word := range c.Command[1:] {
-			argv = append(argv, scene.argument(word))
+	argv, env := scene.argv(c, program, filepath.Join(p.dir, "kubeconfig")), slices.Concat(environment(scene.env), program.Env)
+	if program.Layout != "" {
+		made, err := p.newContainer(c, program, folders, scene)
+		if err != nil {
+			return err
 		}
-	}
-	for _, word := range c.Args {
-		argv = append(argv, scene.argument(word))
-	}
-	for _, word := range program.Args {
-		argv = append(argv, expand(word, map[string]string{"KUBECONFIG": filepath.Join(p.dir, "kubeconfig")}))
+		argv, env = made.command(), os.Environ() // the container's own is in its bundle
+		defer made.remove(context.WithoutCancel(ctx))
 	}
 	name := filepath.Join(p.Dir, "logs", p.namespace+"_"+p.name+"_"+c.Name+".log")
 	log, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -252,7 +249,7 @@ func (p *pod) process(
 	defer log.Close()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, log, log
-	cmd.Env = slices.Concat(environment(scene.env), program.Env)
+	cmd.Env = env
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = p.grace()
 	lifeline, err := cmd.StdinPipe() // ends when this process does, however that comes about

@@ -1,7 +1,8 @@
 // Package podrun owns a kubelet that runs containers as processes of this machine.
 //
 // It refuses to know what the programs are: a Program says which images stand for which command, and a container of any other
-// image counts as running without anything being run. It isolates nothing, and is for tests alone.
+// image counts as running without anything being run. Only containers of images that it is given are isolated, by an OCI runtime. It
+// is for tests alone.
 //
 // Start takes the place of the cluster's simulated nodes: they take no new pods, one node of its own does. From there on it
 // plays the kubelet: for each pod it makes the folders that the pod mounts, starts the commands with the pod's arguments and
@@ -37,8 +38,11 @@ const look = 100 * time.Millisecond
 type Program struct {
 	// Image is an image without its tag and digest. With a tag, or a digest, it stands for that one alone and goes before.
 	Image string
-	// Command takes the place of the image's entry point. Empty: the image cannot be pulled.
+	// Command takes the place of the image's entry point. Empty, without a Layout: the image cannot be pulled.
 	Command []string
+	// Layout is a folder with the image itself, as OCI lays one out. Its containers are such, which an OCI runtime isolates but for
+	// the network: with the image's files, the pod's volumes where it mounts them, and its user and rights. It wants root and runc.
+	Layout string
 	// Args are put behind the pod's. "$(KUBECONFIG)" in them is a file with the rights of the pod's service account, for programs
 	// that would look for those where only a container has them. Standard input ends with the test.
 	Args []string
