@@ -189,7 +189,10 @@ func TestTheActionInstallsTheReleaseThatItIsNamedBy(t *testing.T) {
 	s.release("1.2.3", small(t, "1.2.3"))
 	s.release("1.3.0", small(t, "1.3.0"))
 	for _, tc := range []struct{ ref, version, want string }{
-		{"v1.2.3", "", "1.2.3"}, {"v1.3.0", "1.2.3", "1.2.3"}, {"v1", "", "1.3.0"}, {"", "", "1.3.0"},
+		{"v1.2.3", "", "1.2.3"},
+		{"v1.3.0", "1.2.3", "1.2.3"},
+		{"v1", "", "1.3.0"},
+		{"", "", "1.3.0"},
 		{"0123456789012345678901234567890123456789", "", "1.3.0"},
 	} {
 		r := newRunner(s.trusts(newMachine(t)))

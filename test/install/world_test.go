@@ -243,7 +243,8 @@ esac
 	return pack(t, gzip.BestSpeed, append([]member{
 		{name: "LICENSE", content: "free\n", mode: 0o644},
 		{name: "completions/plural.bash", content: "complete\n", mode: 0o644},
-		{name: "plural", content: plural}, {name: "localkube", content: "#!/bin/sh\n"},
+		{name: "plural", content: plural},
+		{name: "localkube", content: "#!/bin/sh\n"},
 	}, more...)...)
 }
 
