@@ -110,7 +110,7 @@ test: build test-root test-localkube test-tools ## Run every test, against real 
 TEST_TMPDIR := $(or $(TMPDIR),/tmp)/t.$(firstword $(shell cksum <<<'$(CURDIR)'))
 CONCURRENT  := ^[[:space:]]*go [[:alnum:]_.]*\(|^[[:space:]]*go func|\<errgroup\.|\<sync\.|\<atomic\.|\.Go\(func|t\.Parallel\(\)
 .PHONY: test-root
-test-root: $(CORPUS) plural plural-agent bin/localkube .tools/kustomize .tools/helm .tools/terraform-provider-recorded .tools/cosign $(TERRAFORM) $(OIDC_PROVIDER)
+test-root: $(CORPUS) plural plural-agent bin/localkube .tools/kustomize .tools/helm .tools/terraform-provider-recorded $(TERRAFORM) $(OIDC_PROVIDER)
 	export TMPDIR='$(TEST_TMPDIR)' PLURAL_TEST_CHILD='$(CURDIR)/bin/plural-agent'; mkdir -p -m 700 "$$TMPDIR"; \
 	trap 'chmod -R u+w "$$TMPDIR" || :; rm -rf "$$TMPDIR" || { sleep 5; rm -rf "$$TMPDIR"; } || :' EXIT; \
 	watched=$$(grep -lrE --include='*.go' --exclude-dir={.git,localkube,test,tools,testdata} '$(CONCURRENT)' . | xargs dirname | sort -u | grep -vx ./cli | xargs go list); \
@@ -294,10 +294,6 @@ clean: ## Remove what make built.
 
 .tools/helm: tools/helm/go.mod tools/helm/go.sum
 	cd tools/helm && go build -ldflags '-s -w' -o ../../$@ helm.sh/helm/v4/cmd/helm
-
-# What a signature has to be right for in tests, beside our own programs.
-.tools/cosign: tools/cosign/go.mod tools/cosign/go.sum
-	cd tools/cosign && go build -ldflags '-s -w' -o ../../$@ github.com/sigstore/cosign/v3/cmd/cosign
 
 # What tests run terraform modules with, where this machine has no terraform.
 TOFU := github.com/opentofu/opentofu

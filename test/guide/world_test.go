@@ -135,7 +135,7 @@ func (s *shell) release(version string) {
 	}
 	// It stands for a cosign that takes the signature: nobody here can sign as the project's workflow. test/install has real signatures.
 	s.write("bin/cosign", "#!/bin/sh\n")
-	if err := os.Chmod(filepath.Join(s.home, "bin", "cosign"), 0o700); err != nil { //nolint:gosec // it is a program
+	if err := os.Chmod(filepath.Join(s.home, "bin", "cosign"), 0o700); err != nil {
 		s.t.Fatal(err)
 	}
 	s.env = append(s.env, "PATH="+filepath.Join(s.home, "bin")+":"+filepath.Dir(program(s.t, "plural"))+":"+os.Getenv("PATH"))

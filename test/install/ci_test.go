@@ -64,7 +64,8 @@ func (r *runner) do(s step, more ...string) (string, error) {
 	file := func(name string) string { return filepath.Join(r.home, "runner", name, "file") }
 	paths, _ := os.ReadFile(file("path")) // there is none before the first step that writes it
 	path := append(strings.Fields(string(paths)), r.bin)
-	cmd.Dir, cmd.Env = r.work, append(append([]string{}, r.env...), "CI=true", "GITHUB_ACTIONS=true", "RUNNER_TEMP="+filepath.Join(r.home, "runner", "temp"),
+	cmd.Dir = r.work
+	cmd.Env = append(append([]string{}, r.env...), "CI=true", "GITHUB_ACTIONS=true", "RUNNER_TEMP="+filepath.Join(r.home, "runner", "temp"),
 		"GITHUB_PATH="+file("path"), "GITHUB_OUTPUT="+file("output"), "GITHUB_STEP_SUMMARY="+file("summary"), "PATH="+strings.Join(path, ":"))
 	cmd.Env = append(cmd.Env, more...)
 	for name, value := range s.Env {
@@ -157,7 +158,12 @@ git clone -q origin "$1"
 cp -r "$2/apps" "$2/services" "$1"
 cd "$1"
 git checkout -qb proposed
-printf 'apiVersion: plural.sh/v1alpha1\nkind: Cluster\nmetadata: {name: edge-1}\nspec: {tags: {env: local}}\n' > clusters/edge-1.yaml
+cat > clusters/edge-1.yaml <<END
+apiVersion: plural.sh/v1alpha1
+kind: Cluster
+metadata: {name: edge-1}
+spec: {tags: {env: local}}
+END
 git add . && git commit -qm Propose
 `, "change", clone, sample)
 	cmd.Dir, cmd.Env = m.home, []string{"HOME=" + m.home, "PATH=" + filepath.Dir(plural) + ":" + os.Getenv("PATH"), "CI=true"}
@@ -166,8 +172,8 @@ git add . && git commit -qm Propose
 	}
 }
 
-// released is a server with the real plural, and a machine of a CI that trusts it. A stub of cosign stands for one that takes the signature:
-// nobody here can sign as the project's workflow, as the guide has it.
+// released is a server with the real plural, and a machine of a CI that trusts it. A stub of cosign stands for one that takes the
+// signature: nobody here can sign as the project's workflow, as the guide has it.
 func released(t *testing.T) (*server, *machine) {
 	t.Helper()
 	s := newServer(t)
@@ -183,7 +189,11 @@ func TestTheActionInstallsTheReleaseThatItIsNamedBy(t *testing.T) {
 	s.release("1.2.3", small(t, "1.2.3"))
 	s.release("1.3.0", small(t, "1.3.0"))
 	for _, tc := range []struct{ ref, version, want string }{
-		{"v1.2.3", "", "1.2.3"}, {"v1", "", "1.3.0"}, {"0123456789012345678901234567890123456789", "", "1.3.0"}, {"v1.3.0", "1.2.3", "1.2.3"}, {"", "", "1.3.0"},
+		{"v1.2.3", "", "1.2.3"},
+		{"v1.3.0", "1.2.3", "1.2.3"},
+		{"v1", "", "1.3.0"},
+		{"", "", "1.3.0"},
+		{"0123456789012345678901234567890123456789", "", "1.3.0"},
 	} {
 		r := newRunner(s.trusts(newMachine(t)))
 		r.has("sh")
@@ -255,9 +265,14 @@ func TestTheCheckOfTheGuideRunsOnARunnerOfGitHub(t *testing.T) {
 			t.Errorf("this runner does not know %s", one.Uses)
 		}
 	}
-	if summary := r.text("runner/summary/file"); ran < 4 || !strings.Contains(summary, "**plural diff** against `refs/remotes/origin/main`") || !strings.Contains(summary, "podinfo") {
+	if summary := r.text("runner/summary/file"); ran < 4 || !shows(summary) {
 		t.Errorf("after %d commands the summary has\n%s", ran, summary)
 	}
+}
+
+// shows says whether a text is the difference that the change makes.
+func shows(text string) bool {
+	return strings.Contains(text, "**plural diff** against `refs/remotes/origin/main`") && strings.Contains(text, "podinfo")
 }
 
 var input = regexp.MustCompile(`\$\[\[ *inputs\.([a-z]+) *\]\]`)
@@ -342,7 +357,7 @@ func TestTheCheckOfTheGuideRunsOnARunnerOfGitLab(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, path := range job.Artifacts.Paths {
-		if text := m.text("work/" + path); !strings.Contains(text, "**plural diff** against `refs/remotes/origin/main`") || !strings.Contains(text, "podinfo") {
+		if text := m.text("work/" + path); !shows(text) {
 			t.Errorf("%s has\n%s", path, text)
 		}
 	}
@@ -350,8 +365,9 @@ func TestTheCheckOfTheGuideRunsOnARunnerOfGitLab(t *testing.T) {
 
 func TestTheVersionsThatPagesNameAreOne(t *testing.T) {
 	named := map[string]bool{}
+	version := regexp.MustCompile(`(?:pluralsh/plural@|pluralsh/plural/|releases/download/|version: )v?(\d+\.\d+\.\d+)`)
 	for _, page := range []string{"docs/guide/ci.md", "docs/guide/install.md"} {
-		for _, found := range regexp.MustCompile(`(?:pluralsh/plural@|pluralsh/plural/|releases/download/|version: )v?(\d+\.\d+\.\d+)`).FindAllStringSubmatch(read(t, page), -1) {
+		for _, found := range version.FindAllStringSubmatch(read(t, page), -1) {
 			named[found[1]] = true
 		}
 	}

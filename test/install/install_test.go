@@ -60,7 +60,8 @@ func TestTheRealProgramVerifiesItselfAndIsInstalledWithinThreeSeconds(t *testing
 		t.Errorf("%s (-want +got):\n%s", bin, d)
 	}
 	for _, want := range []string{
-		"plural " + realVersion + ", from " + s.place(), "verified: SHA-256 ", "verified by itself", "plural completion", `export PATH="` + bin + `:$PATH"`,
+		"plural " + realVersion + ", from " + s.place(), "verified: SHA-256 ", "verified by itself",
+		"plural completion", `export PATH="` + bin + `:$PATH"`,
 	} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("does not say %q:\n%s", want, printed)
@@ -426,7 +427,8 @@ func TestAMachineThatNoReleaseIsForIsNamed(t *testing.T) {
 	s.release("1.2.3", small(t, "1.2.3"))
 	m := s.trusts(newMachine(t))
 	m.lacks("uname")
-	if err := os.WriteFile(filepath.Join(m.bin, "uname"), []byte("#!/bin/sh\n[ \"$1\" = -s ] && echo SunOS || echo sparc\n"), 0o755); err != nil {
+	const solaris = "#!/bin/sh\n[ \"$1\" = -s ] && echo SunOS || echo sparc\n"
+	if err := os.WriteFile(filepath.Join(m.bin, "uname"), []byte(solaris), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	m.refuses("no release for sunos/sparc at "+s.place(), "--from", s.place())

@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/pluralsh/plural/test/support/needs"
 )
 
 const page = "<!DOCTYPE html><html><body>404 Not Found</body></html>\n"
@@ -32,39 +30,49 @@ func old(t *testing.T, s *server) *machine {
 }
 
 func TestWhatIsNotTheReleaseIsRefused(t *testing.T) {
-	const at = "download/v1.2.3/"
+	const (
+		at       = "download/v1.2.3/"
+		sums     = at + "checksums.txt"
+		bundle   = sums + ".sigstore.json"
+		newest   = "latest/download/checksums.txt"
+		another  = "is not the file that checksums.txt lists"
+		unsigned = "the signature of checksums.txt is not right"
+		useless  = "no plural and localkube"
+	)
 	archive := archive("1.2.3")
+	programs := func(plural, localkube string) func(s *server) {
+		return func(s *server) {
+			s.release("1.2.3", pack(s.t, gzip.BestSpeed, member{name: "plural", content: plural}, member{name: "localkube", content: localkube}))
+		}
+	}
 	for name, tc := range map[string]struct {
 		change func(s *server)
 		why    string
 	}{
-		"another archive":          {func(s *server) { s.put(at+archive, small(s.t, "6.6.6")) }, "is not the file that checksums.txt lists"},
-		"an archive with one more": {func(s *server) { s.put(at+archive, append(small(s.t, "1.2.3"), 0)) }, "is not the file that checksums.txt lists"},
-		"half an archive":          {func(s *server) { s.put(at+archive, s.files[at+archive][:200]) }, "is not the file that checksums.txt lists"},
-		"an empty archive":         {func(s *server) { s.put(at+archive, nil) }, "is not the file that checksums.txt lists"},
-		"a page for the archive":   {func(s *server) { s.answer(at+archive, html) }, "is not the file that checksums.txt lists"},
-		"no archive":               {func(s *server) { s.remove(at + archive) }, "cannot fetch"},
-		"a page for the checksums": {func(s *server) { s.answer(at+"checksums.txt", html) }, "does not list " + archive},
-		"no checksums":             {func(s *server) { s.remove(at + "checksums.txt") }, "does not list " + archive},
-		"a page for the newest":    {func(s *server) { s.answer("latest/download/checksums.txt", html) }, "no release for"},
-		"a page for the signature": {func(s *server) { s.answer(at+"checksums.txt.sigstore.json", html) }, "the signature of checksums.txt is not right"},
-		"an empty signature":       {func(s *server) { s.put(at+"checksums.txt.sigstore.json", nil) }, "the signature of checksums.txt is not right"},
-		"no signature":             {func(s *server) { s.remove(at + "checksums.txt.sigstore.json") }, "has no signature"},
-		"two archives of one name": {func(s *server) {
-			s.put(at+"checksums.txt", []byte(strings.Repeat(string(s.files[at+"checksums.txt"]), 2)))
-		}, "is not the file"},
-		"two that are the newest":    {func(s *server) { s.put("latest/download/checksums.txt", twoNewest(s)) }, "no release for"},
-		"a version that is a path":   {func(s *server) { s.put("latest/download/checksums.txt", named(s, "1/../../x")) }, "no release for"},
-		"a version that is a word":   {func(s *server) { s.put("latest/download/checksums.txt", named(s, "1$(id)")) }, "no release for"},
+		"another archive":            {func(s *server) { s.put(at+archive, small(s.t, "6.6.6")) }, another},
+		"an archive with one more":   {func(s *server) { s.put(at+archive, append(small(s.t, "1.2.3"), 0)) }, another},
+		"half an archive":            {func(s *server) { s.put(at+archive, s.files[at+archive][:200]) }, another},
+		"an empty archive":           {func(s *server) { s.put(at+archive, nil) }, another},
+		"a page for the archive":     {func(s *server) { s.answer(at+archive, html) }, another},
+		"no archive":                 {func(s *server) { s.remove(at + archive) }, "cannot fetch"},
 		"an archive that breaks off": {func(s *server) { s.answer(at+archive, breaksOff(s.files[at+archive])) }, "cannot fetch"},
-		"no answer but an error": {func(s *server) {
-			s.answer(at+archive, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
-		}, "cannot fetch"},
-		"no plural inside": {func(s *server) { s.release("1.2.3", pack(s.t, 1, member{name: "localkube", content: "x"})) }, "no plural and localkube"},
-		"a plural of others": {func(s *server) {
-			s.release("1.2.3", pack(s.t, 1, member{name: "plural", content: "\x7fELF"}, member{name: "localkube", content: "x"}))
-		}, "no plural and localkube"},
-		"an archive that is not": {func(s *server) { s.release("1.2.3", []byte(page)) }, "no plural and localkube"},
+		"an error for the archive":   {func(s *server) { s.answer(at+archive, badGateway) }, "cannot fetch"},
+		"a page for the checksums":   {func(s *server) { s.answer(sums, html) }, "does not list " + archive},
+		"no checksums":               {func(s *server) { s.remove(sums) }, "does not list " + archive},
+		"two archives of one name":   {func(s *server) { s.put(sums, append(named(s, "1.2.3"), named(s, "1.2.3")...)) }, another},
+		"a page for the newest":      {func(s *server) { s.answer(newest, html) }, "no release for"},
+		"two that are the newest":    {func(s *server) { s.put(newest, append(named(s, "1.2.3"), named(s, "1.2.4")...)) }, "no release for"},
+		"a version that is a path":   {func(s *server) { s.put(newest, named(s, "1/../../x")) }, "no release for"},
+		"a version that is a word":   {func(s *server) { s.put(newest, named(s, "1$(id)")) }, "no release for"},
+		"a page for the signature":   {func(s *server) { s.answer(bundle, html) }, unsigned},
+		"an empty signature":         {func(s *server) { s.put(bundle, nil) }, unsigned},
+		"no signature":               {func(s *server) { s.remove(bundle) }, "has no signature"},
+		"a plural of others":         {programs("\x7fELF", "x"), useless},
+		"a program of no bytes":      {programs("#!/bin/sh\n", ""), useless},
+		"no plural inside": {func(s *server) {
+			s.release("1.2.3", pack(s.t, gzip.BestSpeed, member{name: "localkube", content: "x"}))
+		}, useless},
+		"an archive that is none": {func(s *server) { s.release("1.2.3", []byte(page)) }, useless},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -84,9 +92,7 @@ func named(s *server, version string) []byte {
 	return []byte(strings.ReplaceAll(string(s.files["latest/download/checksums.txt"]), "1.2.3", version))
 }
 
-func twoNewest(s *server) []byte {
-	return append(named(s, "1.2.3"), named(s, "1.2.4")...)
-}
+func badGateway(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }
 
 // breaksOff answers with less than it says it will.
 func breaksOff(content []byte) http.HandlerFunc {
@@ -105,7 +111,7 @@ func TestTricksOfArchivesAreRefused(t *testing.T) {
 	for name, members := range map[string][]member{
 		"a link for the program":        {{name: "plural", kind: '2', link: outside}, {name: "plural", content: "#!/bin/sh\n"}, good[1]},
 		"a link that is the program":    {{name: "plural", kind: '2', link: "/bin/sh"}, good[1]},
-		"a folder that is a link":       {{name: "man", kind: '2', link: filepath.Dir(outside)}, {name: "man/outside", content: "x"}, good[0], good[1]},
+		"a folder that is a link":       {{name: "man", kind: '2', link: filepath.Dir(outside)}, {name: "man/outside"}, good[0], good[1]},
 		"a hard link":                   {good[0], good[1], {name: "x", kind: '1', link: "plural"}},
 		"a hard link to the outside":    {{name: "plural", kind: '1', link: "/etc/hostname"}, good[1]},
 		"an absolute name":              {good[0], good[1], {name: outside, content: "x"}},
@@ -134,7 +140,8 @@ func TestTricksOfArchivesAreRefused(t *testing.T) {
 
 func TestModesOfAnArchiveAreNotTaken(t *testing.T) {
 	s := newServer(t)
-	s.release("1.2.3", pack(t, gzip.BestSpeed, member{name: "plural", content: "#!/bin/sh\n", mode: 0o6777}, member{name: "localkube", content: "x", mode: 0o444}))
+	s.release("1.2.3", pack(t, gzip.BestSpeed,
+		member{name: "plural", content: "#!/bin/sh\n", mode: 0o6777}, member{name: "localkube", content: "x", mode: 0o444}))
 	m := s.trusts(newMachine(t))
 	m.stub("cosign", 0)
 	m.installs("--from", s.place(), "--to", "bin")
@@ -214,27 +221,33 @@ func TestWithoutASignatureNothingIsInstalledUnlessAskedFor(t *testing.T) {
 	}
 }
 
-// A stub stands for cosign, which would fetch the roots of sigstore from the internet: what it is asked is what matters.
+// A stub stands for cosign, which would fetch the roots of sigstore from the internet: what it is asked is what matters. The real one, and
+// the key of a mirror, are in cosign_test.go.
 func TestCosignIsAskedForTheWorkflowOfTheProjectAtThisVersion(t *testing.T) {
 	s := newServer(t)
 	s.release("1.2.3", small(t, "1.2.3"))
-	m := s.trusts(newMachine(t))
-	m.stub("cosign", 0)
-	m.installs("--from", s.place(), "--to", "bin")
-	said := m.said("cosign")
-	for i, word := range said {
-		if strings.Contains(word, "/.plural-install.") {
-			said[i] = filepath.Base(word)
+	for _, tc := range []struct{ args, want []string }{
+		{nil, []string{
+			"--certificate-identity", "https://github.com/pluralsh/plural/.github/workflows/release.yaml@refs/tags/v1.2.3",
+			"--certificate-oidc-issuer", "https://token.actions.githubusercontent.com",
+		}},
+		{[]string{"--key", s.authority}, []string{"--key", s.authority, "--insecure-ignore-tlog"}},
+	} {
+		m := s.trusts(newMachine(t))
+		m.stub("cosign", 0)
+		m.installs(append([]string{"--from", s.place(), "--to", "bin"}, tc.args...)...)
+		said := m.said("cosign")
+		for i, word := range said {
+			if strings.Contains(word, "/.plural-install.") {
+				said[i] = filepath.Base(word)
+			}
+		}
+		want := append(append([]string{"verify-blob", "--bundle", "checksums.txt.sigstore.json"}, tc.want...), "checksums.txt")
+		if d := cmp.Diff(want, said); d != "" {
+			t.Errorf("cosign was asked (-want +got):\n%s", d)
 		}
 	}
-	want := []string{
-		"verify-blob", "--bundle", "checksums.txt.sigstore.json",
-		"--certificate-identity", "https://github.com/pluralsh/plural/.github/workflows/release.yaml@refs/tags/v1.2.3",
-		"--certificate-oidc-issuer", "https://token.actions.githubusercontent.com", "checksums.txt",
-	}
-	if d := cmp.Diff(want, said); d != "" {
-		t.Errorf("cosign was asked (-want +got):\n%s", d)
-	}
+	m := s.trusts(newMachine(t))
 	m.stub("cosign", 1)
 	before := len(s.asked)
 	m.refuses("the signature of checksums.txt is not right", "--from", s.place())
@@ -245,29 +258,7 @@ func TestCosignIsAskedForTheWorkflowOfTheProjectAtThisVersion(t *testing.T) {
 	}
 }
 
-func TestTheRealCosignChecksTheKeyOfAMirror(t *testing.T) {
-	cosign, err := filepath.Abs(filepath.Join("..", "..", ".tools", "cosign"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cosign = needs.Program(t, cosign, "make .tools/cosign")
-	s := newServer(t)
-	s.release("1.2.3", small(t, "1.2.3"))
-	another := s.sign("1.2.3")
-	key := s.sign("1.2.3")
-	m := s.trusts(newMachine(t))
-	if err := os.Symlink(cosign, filepath.Join(m.bin, "cosign")); err != nil {
-		t.Fatal(err)
-	}
-	const wrong = "the signature of checksums.txt is not right"
-	m.refuses(wrong, "--from", s.place(), "--key", another)
-	m.refuses("cannot be read", "--from", s.place(), "--key", another+"s")
-	m.installs("--from", s.place(), "--key", key)
-	s.put("download/v1.2.3/checksums.txt", append(s.files["download/v1.2.3/checksums.txt"], "\n"...))
-	m.refuses(wrong, "--from", s.place(), "--key", key)
-}
-
-// The plural here is a script, which tells what it was asked: TestTheRealProgramVerifiesItselfAndIsInstalledWithinThreeSeconds has the real one.
+// The plural here is a script, which tells what it was asked; install_test.go has the real one.
 func TestWithoutCosignThePluralThatCameVerifiesItselfAndSaysWhatThatIsWorth(t *testing.T) {
 	s := newServer(t)
 	s.release("1.2.3", small(t, "1.2.3"))

@@ -215,7 +215,7 @@ func pack(t testing.TB, level int, members ...member) []byte {
 		if m.mode == 0 {
 			m.mode = 0o755
 		}
-		h := &tar.Header{Name: m.name, Typeflag: m.kind, Mode: m.mode, Size: int64(len(m.content)), Linkname: m.link, ModTime: time.Unix(1700000000, 0)}
+		h := &tar.Header{Name: m.name, Typeflag: m.kind, Mode: m.mode, Size: int64(len(m.content)), Linkname: m.link}
 		if err := tarred.WriteHeader(h); err != nil {
 			t.Fatal(err)
 		}
@@ -243,7 +243,8 @@ esac
 	return pack(t, gzip.BestSpeed, append([]member{
 		{name: "LICENSE", content: "free\n", mode: 0o644},
 		{name: "completions/plural.bash", content: "complete\n", mode: 0o644},
-		{name: "plural", content: plural}, {name: "localkube", content: "#!/bin/sh\n"},
+		{name: "plural", content: plural},
+		{name: "localkube", content: "#!/bin/sh\n"},
 	}, more...)...)
 }
 
@@ -258,7 +259,8 @@ var real = sync.OnceValues(func() ([]byte, error) {
 	}
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "plural")
-	build := exec.Command("go", "build", "-o", file, "-ldflags", "-s -w -X github.com/pluralsh/plural/internal/buildinfo.version="+realVersion, "./cmd/plural")
+	flags := "-s -w -X github.com/pluralsh/plural/internal/buildinfo.version=" + realVersion
+	build := exec.Command("go", "build", "-o", file, "-ldflags", flags, "./cmd/plural")
 	build.Dir, build.Env = filepath.Join("..", ".."), append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath")
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("go build: %w\n%s", err, out)

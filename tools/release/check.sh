@@ -31,6 +31,7 @@ build() {
 build "$work/one"
 printf 'release_build_s %d\n' $((SECONDS - started))
 (umask 077 && TZ=Pacific/Chatham LC_ALL=C.UTF-8 LANG=C.UTF-8 HOME="$HOME" build "$work/a longer place")
-PLURAL_RELEASE="$work/one/dist" PLURAL_RELEASE_AGAIN="$work/a longer place/dist" PLURAL_RELEASE_KEY="$work/release.key" \
-	go test -vet=off -tags release -count 1 -timeout 10m -v ./test/release | grep -v '^=== '
+export PLURAL_RELEASE="$work/one/dist" PLURAL_RELEASE_AGAIN="$work/a longer place/dist" PLURAL_RELEASE_KEY="$work/release.key"
+go test -vet=off -tags release -count 1 -timeout 10m -v ./test/release | grep -v '^=== '
+go test -vet=off -tags release -count 1 -timeout 5m -v -run 'Cosign|AReleaseIsInstalled' ./test/install | grep -v '^=== '
 printf 'bench release_check_s %d s\n' $((SECONDS - started))
