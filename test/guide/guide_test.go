@@ -70,7 +70,7 @@ var pages = map[string]func(s *shell){
 		s.clusters("https://hub.example.com", "prod", "edge")
 		s.gitHost("fleet")
 		s.gitHostAt("https://git.example.net", "fleet")
-		s.loses("https://git.example.com", "git ls-remote")
+		s.loses("https://git.example.com", "export LOST=")
 		s.fast()
 	},
 	"docs/guide/upgrades.md": func(s *shell) {
