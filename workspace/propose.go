@@ -14,6 +14,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/storer"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 
+	"github.com/pluralsh/plural/crypto/verify"
 	"github.com/pluralsh/plural/workspace/snapshot"
 )
 
@@ -169,6 +170,15 @@ func (r *Repo) Objects() (storer.EncodedObjectStorer, error) {
 
 // Objects are what was fetched of the repository, as long as the tip is good. They are to be read only.
 func (t *Tip) Objects() storer.EncodedObjectStorer { return t.head.git.Storer }
+
+// Signed is a commit as it was signed.
+func (r *Repo) Signed(id string) (verify.Object, error) {
+	objects, err := r.Objects()
+	if err != nil {
+		return verify.Object{}, err
+	}
+	return signed(objects, id)
+}
 
 // Resolve is the id of the commit that a person means: by its id or the beginning of one, a branch, a tag, or HEAD~2.
 func (r *Repo) Resolve(revision string) (string, error) {

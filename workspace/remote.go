@@ -18,6 +18,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/plumbing/storer"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	"github.com/go-git/go-git/v5/plumbing/transport/http"
 	gitssh "github.com/go-git/go-git/v5/plumbing/transport/ssh"
@@ -177,8 +178,11 @@ func (t *Tip) Past() ([]Past, error) {
 }
 
 // Signed is a commit of the history as it was signed.
-func (t *Tip) Signed(id string) (verify.Object, error) {
-	raw, err := t.head.git.Storer.EncodedObject(plumbing.CommitObject, plumbing.NewHash(id))
+func (t *Tip) Signed(id string) (verify.Object, error) { return signed(t.head.git.Storer, id) }
+
+// signed is a commit as it was signed.
+func signed(objects storer.EncodedObjectStorer, id string) (verify.Object, error) {
+	raw, err := objects.EncodedObject(plumbing.CommitObject, plumbing.NewHash(id))
 	if err != nil {
 		return verify.Object{}, fmt.Errorf("read commit %s: %w", id, err)
 	}

@@ -306,14 +306,14 @@ func (r *record) forState(state string) {
 	r.state = state
 }
 
-// findLost looks whether a service with no inventory had one: then there are objects that it applied and the render does not
-// hold. They are found again, and marked, so that nothing is deleted on the word of labels alone.
+// findLost looks whether a service with no inventory had one: then there are objects that it applied. They are found again, with
+// those of kinds that the render does not hold any more, and marked, so that nothing is deleted on the word of labels alone.
 func (p *pass) findLost(ctx context.Context) error {
 	if p.inv.Stored() || p.inv.Rebuilt {
 		return nil
 	}
 	for id, facts := range p.seen.Owned(p.req.Service) {
-		if facts.Trace != "" && facts.Run == "" && !p.rendered[id] && !p.hooks[id] {
+		if facts.Trace != "" && facts.Run == "" && !p.hooks[id] {
 			err := p.rebuild(ctx, p.req.Service, p.record)
 			p.inv = cmp.Or(p.record.inv, p.inv)
 			return err

@@ -407,6 +407,22 @@ func TestALostInventoryIsFoundAgainAndDeletesNothingUnasked(t *testing.T) {
 	w.mustExist(objects...)
 }
 
+func TestALostInventoryIsFoundAgainWithKindsThatAreRenderedNoMore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	stays, goes := configMap("stays", "1"), deployment("goes", "example.com/web:1")
+	w.apply(stays, goes)
+	w.delete(w.inventory())
+	w.engine = w.newEngine(nil)
+
+	result := w.apply(stays)
+
+	if result.Held == nil || len(result.Held.Names) != 1 || !strings.HasSuffix(result.Held.Names[0], "/goes") {
+		t.Fatalf("held %+v: what only the lost inventory knew is forgotten", result.Held)
+	}
+	w.mustExist(stays, goes)
+}
+
 func TestAnInventoryThatWasMadeAnewStillKeepsWhatIsToBeKept(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -66,3 +66,22 @@ func (e *SilentError) Fix() string {
 
 // Unwrap is both.
 func (e *SilentError) Unwrap() []error { return []error{e.Why, e.Err} }
+
+// UnsignedError says that the hub will not believe the newest commit.
+type UnsignedError struct {
+	Commit string
+	Err    error
+}
+
+// Error says why.
+func (e *UnsignedError) Error() string {
+	return fmt.Sprintf("the hub believes only commits that repoKeys of %s signed, and %.12s is not: %v", hubAnswers, e.Commit, e.Err)
+}
+
+// Fix says what signs all that was committed before.
+func (e *UnsignedError) Fix() string {
+	return `git commit --allow-empty -S -m "Vouch for what plural committed" && git push, and run it again`
+}
+
+// Unwrap is why.
+func (e *UnsignedError) Unwrap() error { return e.Err }

@@ -276,6 +276,9 @@ func (u *bringUp) packages(ctx context.Context) (string, error) {
 }
 
 func (u *bringUp) deploy(ctx context.Context) (string, error) {
+	if err := u.signed(); err != nil {
+		return "", err
+	}
 	gone, err := u.gone(ctx)
 	if err != nil {
 		return "", err

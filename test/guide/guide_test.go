@@ -74,6 +74,13 @@ var pages = map[string]func(s *shell){
 		s.downAfterwards("fleet")
 	},
 	"docs/guide/moving.md": func(*shell) {},
+	"docs/guide/recovery.md": func(s *shell) {
+		s.clusters("https://hub.example.com", "prod", "edge")
+		s.gitHost("fleet")
+		s.gitHostAt("https://git.example.net", "fleet")
+		s.loses("https://git.example.com", "export LOST=")
+		s.fast()
+	},
 	"docs/guide/upgrades.md": func(s *shell) {
 		s.gitHost("public:packages")
 		s.downAfterwards("fleet")

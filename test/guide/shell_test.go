@@ -21,6 +21,8 @@ type shell struct {
 	home         string
 	env          []string
 	replacements [][2]string
+	// credentials are those of the reader's git.
+	credentials string
 }
 
 const (

@@ -16,6 +16,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -42,9 +43,17 @@ const (
 	pushToken = "fleet-pushes"
 )
 
-// gitHost has https://git.example.com/acme with empty repositories, of which those that are named after "public:" may be read by
-// everybody. The reader's git may push to all of them.
+// gitHost has https://git.example.com/acme with empty repositories.
 func (s *shell) gitHost(repositories ...string) {
+	s.t.Helper()
+	s.gitHostAt("https://git.example.com", repositories...)
+	s.write(".gitconfig", "[credential]\n\thelper = store\n") // the page's reader has a git that may push
+	s.env = append(s.env, "READ_TOKEN="+readToken, "PUSH_TOKEN="+pushToken)
+}
+
+// gitHostAt has another one at a URL of the pages. Repositories that are named after "public:" may be read by everybody. The
+// reader's git may push to all of them.
+func (s *shell) gitHostAt(url string, repositories ...string) {
 	s.t.Helper()
 	dir := s.t.TempDir()
 	var public []string
@@ -65,6 +74,9 @@ func (s *shell) gitHost(repositories ...string) {
 		Env: []string{"GIT_PROJECT_ROOT=" + dir, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "HOME=" + dir, "REMOTE_USER=ada"},
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := os.Stat(s.lostMark(url)); err == nil {
+			panic(http.ErrAbortHandler) // as a connection to nobody ends
+		}
 		_, token, _ := r.BasicAuth()
 		writes := strings.HasSuffix(r.URL.Path, "/git-receive-pack") || r.URL.Query().Get("service") == "git-receive-pack"
 		open := slices.ContainsFunc(public, func(name string) bool { return strings.HasPrefix(r.URL.Path, "/acme/"+name+".git/") })
@@ -76,11 +88,17 @@ func (s *shell) gitHost(repositories ...string) {
 		backend.ServeHTTP(w, r)
 	}))
 	s.t.Cleanup(server.Close)
-	s.stands("https://git.example.com", server.URL)
-	s.write(".gitconfig", "[credential]\n\thelper = store\n") // the page's reader has a git that may push
-	s.write(".git-credentials", strings.Replace(server.URL, "http://", "http://ada:"+pushToken+"@", 1)+"\n")
-	s.env = append(s.env, "READ_TOKEN="+readToken, "PUSH_TOKEN="+pushToken)
+	s.stands(url, server.URL)
+	s.credentials += strings.Replace(server.URL, "http://", "http://ada:"+pushToken+"@", 1) + "\n"
+	s.write(".git-credentials", s.credentials)
 }
+
+// loses has the git host at a URL answer nobody any more, from this command of the page on.
+func (s *shell) loses(url, command string) {
+	s.stands(command, "touch "+s.lostMark(url)+" && "+command)
+}
+
+func (s *shell) lostMark(url string) string { return filepath.Join(s.home, ".lost-"+path.Base(url)) }
 
 // registry has one under a name of the pages, which wants no log-in.
 func (s *shell) registry(name string) {

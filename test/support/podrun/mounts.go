@@ -30,7 +30,10 @@ func (p *pod) volumes(ctx context.Context) (map[string]string, error) {
 		v := &p.object.Spec.Volumes[i]
 		folder := filepath.Join(p.dir, "volumes", v.Name)
 		if v.PersistentVolumeClaim != nil {
-			folder = filepath.Join(p.Dir, "claims", p.namespace, v.PersistentVolumeClaim.ClaimName)
+			var err error
+			if folder, err = p.claim(ctx, v.PersistentVolumeClaim.ClaimName); err != nil {
+				return nil, fmt.Errorf("volume %s: %w", v.Name, err)
+			}
 		}
 		if err := os.MkdirAll(folder, 0o700); err != nil {
 			return nil, err
@@ -41,6 +44,15 @@ func (p *pod) volumes(ctx context.Context) (map[string]string, error) {
 		folders[v.Name] = folder
 	}
 	return folders, os.MkdirAll(p.dir, 0o700)
+}
+
+// claim is the folder of a claim. One that is deleted and made anew under its name has another, and so nothing of what it had.
+func (p *pod) claim(ctx context.Context, name string) (string, error) {
+	claim, err := p.kube.Resource(resourceOf("", "persistentvolumeclaims")).Namespace(p.namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(p.Dir, "claims", p.namespace, name+"_"+string(claim.GetUID())), nil
 }
 
 func (p *pod) fill(ctx context.Context, folder string, v *corev1.Volume) error {
