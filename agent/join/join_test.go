@@ -84,7 +84,7 @@ func newHub(t *testing.T, raw string) *hub {
 			return nil
 		},
 		Write: func(context.Context, door.Exchange, bool) error { return nil },
-		Image: "ghcr.io/pluralsh/plural-agent:1.2.3", Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Image: func(*fleet.Cluster) string { return "ghcr.io/pluralsh/plural-agent:1.2.3" }, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	}).Routes(mux)
 	return h
 }

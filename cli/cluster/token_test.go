@@ -141,7 +141,7 @@ func TestAnUpgradeOfOneClustersAgentNamesWhomElseItReaches(t *testing.T) {
 	if _, _, err := agentsOf(repo, nil); err == nil || !strings.Contains(err.Error(), "puts agents on clusters") {
 		t.Errorf("%v", err)
 	}
-	if err := pkg.Ensure(t.Context(), w.factory(), repo, []packs.Wanted{pkg.Agent()}, nil, ""); err != nil {
+	if err := pkg.Ensure(t.Context(), w.factory(), repo, []packs.Wanted{pkg.Agent()}, pkg.NewGiven(w.factory(), nil, "")); err != nil {
 		t.Fatal(err)
 	}
 	for _, each := range []struct{ named, names, besides []string }{
