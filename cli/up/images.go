@@ -2,7 +2,6 @@ package up
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,7 +32,10 @@ func (o *options) useImages(w *existing.Options, given *pkg.Given) error {
 	for _, of := range []struct{ pkg, called string }{{pkg.HubPackage, "plural"}, {pkg.AgentPackage, "plural-agent"}} {
 		image, err := sideload.Open(o.existing.images, of.called)
 		if err != nil {
-			return noImages(o.existing.images, err)
+			return &ui.Err{
+				Msg: "cannot take the images of " + o.existing.images, Cause: err.Error(), Doc: ui.DocImages, Err: err,
+				Fix: "run make images in a clone, and name the folder that it writes",
+			}
 		}
 		p := packed{image, of.pkg, map[string]any{"image": image.Repository, "tag": image.Tag}}
 		for question := range p.answers {
@@ -65,15 +67,6 @@ func (o *options) useImages(w *existing.Options, given *pkg.Given) error {
 		return nil
 	}
 	return nil
-}
-
-func noImages(dir string, err error) error {
-	told := &ui.Err{Msg: "cannot take the images of " + dir, Cause: err.Error(), Doc: ui.DocImages, Err: err}
-	var bad *sideload.FolderError
-	if errors.As(err, &bad) {
-		told.Fix = bad.Fix()
-	}
-	return told
 }
 
 // lookForImages refuses to begin where nodes lack what hub and agent are to run from.

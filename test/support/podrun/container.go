@@ -193,7 +193,7 @@ func (p *pod) own(folder string, written bool) error {
 		if d.IsDir() {
 			mode |= 0o110 | fs.ModeSetgid
 		}
-		return errors.Join(os.Lchown(name, -1, int(*of.FSGroup)), os.Chmod(name, mode))
+		return errors.Join(os.Lchown(name, -1, int(*of.FSGroup)), os.Chmod(name, mode)) //nolint:gosec // the pod does not run yet
 	})
 }
 
