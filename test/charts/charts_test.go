@@ -472,7 +472,8 @@ func TestChartsRefuseWhatCannotWork(t *testing.T) {
 		"a claim of anybody": {"agent", values{"plugins": values{"claim": "plugins"}}, "somebody else can put other programs into"},
 		"plugins of two": {
 			"agent",
-			values{"plugins": values{"claim": "plugins", "image": "a@sha256:b"}}, "not from both",
+			values{"plugins": values{"claim": "plugins", "image": "a@sha256:b"}},
+			"not from both",
 		},
 		"an account": {"agent", values{"permissions": values{"impersonate": []any{"deployer"}}}, `"deployer" is not NAMESPACE/NAME`},
 	} {

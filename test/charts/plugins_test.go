@@ -26,7 +26,7 @@ spec: {source: {path: apps/shouted}, renderer: RENDERER, namespace: NAMESPACE, c
 func TestAPackagedAgentRendersByThePluginsOfAnImageThatWereAgreedTo(t *testing.T) {
 	image := t.TempDir() // what the image has
 	for _, name := range []string{"shout", "whisper"} {
-		if err := os.WriteFile(filepath.Join(image, name), []byte(shout+"# "+name+"\n"), 0o755); err != nil { //nolint:gosec // it is a program
+		if err := os.WriteFile(filepath.Join(image, name), []byte(shout+"# "+name+"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
