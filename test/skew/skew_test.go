@@ -33,7 +33,7 @@ func TestReleasesWorkTogether(t *testing.T) {
 			m.cell("older hub, newer commands", w, func(w *world) { w.serve(older); w.deploysBy(newer, "newer-cli") })
 			m.cell("agent's state, rolled back", w, func(w *world) { w.takesOverAgent(older); w.serve(older); w.deploys("agent-rolled-back") })
 			m.cell("installation repo, both ways", w, func(w *world) { w.takesOverRepo(newer); newWorld(w.T, newer).servedBy(older) })
-			fmt.Printf("skew %d/%d %s\n", m.held, m.cells, line[0])
+			fmt.Printf("skew %d/%d %s, on Kubernetes %s\n", m.held, m.cells, line[0], w.kubernetes())
 		})
 	}
 }

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 
 	"github.com/pluralsh/plural/api/tunnelapi"
 	v1 "github.com/pluralsh/plural/api/v1"
@@ -187,6 +188,20 @@ func (w *world) gone(name string) {
 		found, err := w.ask("/v1/services/"+name, nil)
 		return err == nil && !found && w.live(configMaps, name) == nil && w.live(deployments, name) == nil
 	})
+}
+
+// kubernetes is the version of the cluster's API server.
+func (w *world) kubernetes() string {
+	w.Helper()
+	client, err := discovery.NewDiscoveryClientForConfig(w.cluster.RESTConfig)
+	if err != nil {
+		w.Fatal(err)
+	}
+	version, err := client.ServerVersion()
+	if err != nil {
+		w.Fatal(err)
+	}
+	return version.GitVersion
 }
 
 // live is an object of the cluster, or nil.
