@@ -246,19 +246,23 @@ func TestWhatAHubSaysOfTheFleetIsJudged(t *testing.T) {
 		},
 		"agent of a newer version": {
 			fleetOf{status: &v1.Status{Version: "1.2.3"}, clusters: []v1.Cluster{{Name: "edge-1", AgentVersion: "1.3.0", LastReport: &fresh}}},
-			"hub/agents", Warn, []string{"newer than the hub", "edge-1 (1.3.0)", "upgrade hub"},
+			"hub/agents", Warn,
+			[]string{"newer than the hub", "edge-1 (1.3.0)", "upgrade hub"},
 		},
 		"agent that is not served any more": {
 			fleetOf{status: &v1.Status{Version: "1.4.0"}, clusters: []v1.Cluster{{Name: "edge-1", AgentVersion: "1.1.9", LastReport: &fresh}}},
-			"hub/agents", Warn, []string{"does not serve any more", "edge-1 (1.1.9)"},
+			"hub/agents", Warn,
+			[]string{"does not serve any more", "edge-1 (1.1.9)"},
 		},
 		"cluster of an old Kubernetes": {
 			fleetOf{status: &v1.Status{}, clusters: []v1.Cluster{{Name: "edge-1", KubernetesVersion: "v1.35.4"}, {Name: "edge-2", KubernetesVersion: "v1.32.1+k3s1"}}},
-			"hub/kubernetes", Warn, []string{"1.33 to 1.37", "edge-2 (v1.32.1+k3s1)"},
+			"hub/kubernetes", Warn,
+			[]string{"1.33 to 1.37", "edge-2 (v1.32.1+k3s1)"},
 		},
 		"clusters of Kubernetes versions that are meant": {
 			fleetOf{status: &v1.Status{}, clusters: []v1.Cluster{{Name: "edge-1", KubernetesVersion: "v1.33.0-eks-1"}, {Name: "edge-2"}}},
-			"hub/kubernetes", OK, []string{"everywhere"},
+			"hub/kubernetes", OK,
+			[]string{"everywhere"},
 		},
 		"old agent": {fleetOf{status: &v1.Status{Version: "1.2.3"}, clusters: []v1.Cluster{{Name: "edge-1", AgentVersion: "1.1.0", LastReport: &fresh}}}, "hub/agents", Warn, []string{"edge-1 (1.1.0)"}},
 	} {
