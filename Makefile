@@ -24,8 +24,7 @@ LDFLAGS := -s -w $(if $(VERSION),-X $(MODULE)/internal/buildinfo.version=$(VERSI
 # Without these the API server says v0.0.0, and charts that ask for a Kubernetes version refuse it.
 KUBE         := k8s.io/component-base/version
 KUBE_VERSION := $(shell awk '$$1 == "k8s.io/kubernetes" { print $$2 }' localkube/go.mod)
-KUBE_LDFLAGS := -s -w -X $(KUBE).gitVersion=$(KUBE_VERSION) \
-	-X $(KUBE).gitMajor=$(word 1,$(subst ., ,$(KUBE_VERSION:v%=%))) -X $(KUBE).gitMinor=$(word 2,$(subst ., ,$(KUBE_VERSION)))
+kube_ldflags  = -s -w -X $(KUBE).gitVersion=$(1) -X $(KUBE).gitMajor=1 -X $(KUBE).gitMinor=$(word 2,$(subst ., ,$(1)))
 LOCALKUBE_SOURCES := $(shell find localkube -type f ! -name '*_test.go' ! -path '*/testdata/*')
 
 export PLURAL_LOCALKUBE := $(CURDIR)/bin/localkube
@@ -90,7 +89,7 @@ plural plural-agent:
 	go build -ldflags '$(LDFLAGS)' -o bin/$@ ./cmd/$@
 
 bin/localkube: $(LOCALKUBE_SOURCES)
-	cd localkube && go build -ldflags '$(KUBE_LDFLAGS)' -o $(CURDIR)/$@ .
+	cd localkube && go build -ldflags '$(call kube_ldflags,$(KUBE_VERSION))' -o $(CURDIR)/$@ .
 
 .PHONY: demo
 demo: build ## Build, then bring up a hub, three local clusters and a sample service (DEMO=dir).
@@ -124,6 +123,19 @@ check: .tools/golangci-lint plural-agent ## Lint the packages that differ from o
 	folders='$(sort $(patsubst %/,./%,$(dir $(filter-out localkube/% tools/%,$(CHANGED)))))'; \
 	test -z "$$folders" || .tools/golangci-lint run $$folders
 	PLURAL_TEST_CHILD='$(CURDIR)/bin/plural-agent' go test -short -vet=off -timeout 5m $$(go list ./... | grep -v '^$(MODULE)/test/')
+
+# The oldest version of Kubernetes that we are for, the newest, and two between, beside the one of bin/localkube. Each is compiled once,
+# which takes minutes.
+SKEW_KUBES := 1.33.13 1.34.4 1.36.3 1.37.2
+.PHONY: skew
+skew: plural plural-agent bin/localkube $(SKEW_KUBES:%=.tools/localkube-%) ## Try earlier releases with this one, on each Kubernetes that we are for.
+	for kube in bin/localkube $(SKEW_KUBES:%=.tools/localkube-%); do \
+		PLURAL_LOCALKUBE="$(CURDIR)/$$kube" go test -vet=off -count=1 -v -timeout 10m ./test/skew | grep -E '^(skew|ok|FAIL)|_test\.go'; \
+		PLURAL_LOCALKUBE="$(CURDIR)/$$kube" PLURAL_TEST_CHILD='$(CURDIR)/bin/plural-agent' go test -vet=off -count=1 -timeout 20m ./test/channel ./agent/apply; \
+	done
+
+.tools/localkube-1.%: tools/kube/build $(LOCALKUBE_SOURCES)
+	tools/kube/build 1.$* $@ -ldflags '$(call kube_ldflags,v1.$*)'
 
 .PHONY: corpus
 corpus: .tools/corpus ## Bring the manifests of others that tests read, from GitHub, once.

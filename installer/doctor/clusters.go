@@ -8,9 +8,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,13 +20,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pluralsh/plural/agent/identity"
-)
-
-// What Kubernetes 1.X is too old (without Pod Security admission), the oldest and the newest that this program is meant for.
-const (
-	brokenMinor = 25
-	oldestMinor = 33
-	newestMinor = 38
 )
 
 // lookYourself is what to do when an API server gives no answer that can be used.
@@ -118,7 +109,7 @@ func (c *cluster) ask(ctx context.Context) (*apiAnswer, error) {
 		return nil, fmt.Errorf("it does not answer as an API server does: %w", err)
 	}
 	p.version = version.Git
-	p.minor, _ = strconv.Atoi(regexp.MustCompile(`^\d*`).FindString(version.Minor)) // "30+" at some providers
+	p.minor = leadingNumber(version.Minor) // "30+" at some providers
 	return p, nil
 }
 
@@ -139,9 +130,9 @@ func (c *cluster) versionOf(_ context.Context, p *apiAnswer) Result {
 		return warn(lookYourself, "%q tells no version", p.version)
 	case p.minor < brokenMinor:
 		return fail("upgrade the cluster", "Kubernetes %s has no Pod Security admission, which is from 1.%d on", p.version, brokenMinor)
-	case p.minor < oldestMinor || p.minor > newestMinor:
+	case !supported(p.minor):
 		return warn("use a cluster, or a plural, of another version",
-			"Kubernetes %s is not among the versions that this plural is meant for: 1.%d to 1.%d", p.version, oldestMinor, newestMinor)
+			"Kubernetes %s is not among the versions that this plural is meant for: 1.%d to 1.%d", p.version, OldestKubernetes, NewestKubernetes)
 	}
 	return ok("Kubernetes %s", p.version)
 }

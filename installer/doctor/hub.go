@@ -45,6 +45,7 @@ func (x *exam) hubs() []Check {
 		{Group: "hub", Name: "sources", Run: x.sources},
 		{Group: "hub", Name: "notices", Run: x.notices},
 		{Group: "hub", Name: "agents", Run: x.agents},
+		{Group: "hub", Name: "kubernetes", Run: x.kubernetes},
 	}
 }
 
@@ -302,30 +303,6 @@ func (x *exam) told(ctx context.Context) (*v1.Status, Result) {
 	return s, Result{State: OK}
 }
 
-func (x *exam) hubVersion(ctx context.Context) Result {
-	s, why := x.told(ctx)
-	if s == nil {
-		return why
-	}
-	const fix = "use a plural of the hub's version, or upgrade the hub: plural package upgrade hub"
-	switch {
-	case s.Version == x.Version:
-		return ok("hub and plural are version %s", x.Version)
-	case major(s.Version) != major(x.Version):
-		return fail(fix, "the hub is version %s, and this plural %s", s.Version, x.Version)
-	}
-	return warn(fix, "the hub is version %s, and this plural %s", s.Version, x.Version)
-}
-
-// major is the first number of a version; what is no release is of any.
-func major(version string) string {
-	number, _, found := strings.Cut(strings.TrimPrefix(version, "v"), ".")
-	if !found {
-		return ""
-	}
-	return number
-}
-
 func (x *exam) served(ctx context.Context) Result {
 	s, why := x.told(ctx)
 	if s == nil {
@@ -396,7 +373,7 @@ func (x *exam) agents(ctx context.Context) Result {
 	if err != nil {
 		return because(err, "the hub does not list the clusters", "plural status")
 	}
-	var silent, unregistered, other []string
+	var silent, unregistered, newer, older, other []string
 	for i := range list.Items {
 		c := &list.Items[i]
 		switch {
@@ -405,7 +382,15 @@ func (x *exam) agents(ctx context.Context) Result {
 		case c.Phase == v1.Stale, c.LastReport == nil:
 			silent = append(silent, c.Name+" ("+since(x.Now(), c.LastReport)+")")
 		case c.AgentVersion != "" && c.AgentVersion != s.Version:
-			other = append(other, c.Name+" ("+c.AgentVersion+")")
+			named := c.Name + " (" + c.AgentVersion + ")"
+			switch ahead, _ := minorsAhead(c.AgentVersion, s.Version); {
+			case ahead > 0:
+				newer = append(newer, named)
+			case ahead < -agentSkew:
+				older = append(older, named)
+			default:
+				other = append(other, named)
+			}
 		}
 	}
 	switch {
@@ -417,6 +402,11 @@ func (x *exam) agents(ctx context.Context) Result {
 		return fail(fix, "agents do not report: %s", some(silent))
 	case len(unregistered) > 0:
 		return warn("plural cluster register "+unregistered[0], "clusters without an agent: %s", some(unregistered))
+	case len(newer) > 0:
+		return warn("plural package upgrade hub: it goes before its agents", "agents newer than the hub, which is %s: %s", s.Version, some(newer))
+	case len(older) > 0:
+		return warn("plural package upgrade agent", "agents that a hub of %s does not serve any more, more than %d minor versions older: %s",
+			s.Version, agentSkew, some(older))
 	case len(other) > 0:
 		return warn("plural package upgrade agent", "agents of another version than the hub's %s: %s", s.Version, some(other))
 	case len(list.Items) == 0:

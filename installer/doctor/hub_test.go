@@ -190,11 +190,12 @@ func TestWhatAHubSaysOfTheFleetIsJudged(t *testing.T) {
 			fleetOf{me: errors.New("token expired")}, "hub/agents", Skipped, []string{"does not tell you"},
 		},
 		"newer hub": {
-			fleetOf{status: &v1.Status{Version: "1.3.0"}},
+			fleetOf{status: &v1.Status{Version: "1.4.0"}},
 			"hub/version", Warn,
-			[]string{"1.3.0", "plural package upgrade hub"},
+			[]string{"1.4.0", "plural package upgrade hub"},
 		},
-		"other major": {fleetOf{status: &v1.Status{Version: "2.0.0"}}, "hub/version", Fail, []string{"2.0.0"}},
+		"hub of the next minor version": {fleetOf{status: &v1.Status{Version: "1.3.0"}}, "hub/version", OK, []string{"1.3.0", "work together"}},
+		"other major":                   {fleetOf{status: &v1.Status{Version: "2.0.0"}}, "hub/version", Fail, []string{"2.0.0"}},
 		"certificate that cannot be renewed": {
 			fleetOf{hub: v1.Hub{Certificates: []v1.Certificate{{Name: "hub", Ends: old, Error: "private key does not match"}}}},
 			"hub/certificate", Warn,
@@ -243,6 +244,26 @@ func TestWhatAHubSaysOfTheFleetIsJudged(t *testing.T) {
 			Warn,
 			[]string{"plural cluster register edge-1"},
 		},
+		"agent of a newer version": {
+			fleetOf{status: &v1.Status{Version: "1.2.3"}, clusters: []v1.Cluster{{Name: "edge-1", AgentVersion: "1.3.0", LastReport: &fresh}}},
+			"hub/agents", Warn,
+			[]string{"newer than the hub", "edge-1 (1.3.0)", "upgrade hub"},
+		},
+		"agent that is not served any more": {
+			fleetOf{status: &v1.Status{Version: "1.4.0"}, clusters: []v1.Cluster{{Name: "edge-1", AgentVersion: "1.1.9", LastReport: &fresh}}},
+			"hub/agents", Warn,
+			[]string{"does not serve any more", "edge-1 (1.1.9)"},
+		},
+		"cluster of an old Kubernetes": {
+			fleetOf{status: &v1.Status{}, clusters: []v1.Cluster{{Name: "edge-1", KubernetesVersion: "v1.35.4"}, {Name: "edge-2", KubernetesVersion: "v1.32.1+k3s1"}}},
+			"hub/kubernetes", Warn,
+			[]string{"1.33 to 1.37", "edge-2 (v1.32.1+k3s1)"},
+		},
+		"clusters of Kubernetes versions that are meant": {
+			fleetOf{status: &v1.Status{}, clusters: []v1.Cluster{{Name: "edge-1", KubernetesVersion: "v1.33.0-eks-1"}, {Name: "edge-2"}}},
+			"hub/kubernetes", OK,
+			[]string{"everywhere"},
+		},
 		"old agent": {fleetOf{status: &v1.Status{Version: "1.2.3"}, clusters: []v1.Cluster{{Name: "edge-1", AgentVersion: "1.1.0", LastReport: &fresh}}}, "hub/agents", Warn, []string{"edge-1 (1.1.0)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -273,9 +294,9 @@ func TestAnAPIServersVersionAndClockAreJudged(t *testing.T) {
 		words []string
 	}{
 		"ancient":        {"24", 0, "", "version", Fail, []string{"Pod Security"}},
-		"old":            {"30+", 0, "", "version", Warn, []string{"1.33 to 1.38"}},
+		"old":            {"30+", 0, "", "version", Warn, []string{"1.33 to 1.37"}},
 		"right":          {"35", 0, "", "version", OK, []string{"v1.35"}},
-		"from tomorrow":  {"60", 0, "", "version", Warn, []string{"1.33 to 1.38"}},
+		"from tomorrow":  {"60", 0, "", "version", Warn, []string{"1.33 to 1.37"}},
 		"clock ahead":    {"35", time.Minute, "", "clock", Warn, []string{"ahead"}},
 		"clock way back": {"35", -10 * time.Minute, "", "clock", Fail, []string{"behind"}},
 		"a web page":     {"", 0, "<html>", "reachable", Fail, []string{"does not answer as an API server does"}},
