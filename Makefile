@@ -169,6 +169,7 @@ compare-health: ## Compare our health rules' verdicts with other people's: DIR=a
 .PHONY: scale
 scale: plural ## Load a hub with simulated fleets, and measure it and its page; prints lines like bench, in some 25 minutes.
 	go test -run "^$$" -bench . -benchtime 1x -timeout 45m ./test/scale
+	@began=$$(date +%s); go test -count 1 -vet=off -timeout 10m ./test/page >/dev/null && echo "bench page_suite_s $$(($$(date +%s) - began)) s"
 
 # A git work tree or a bare repository. REV, PATHS, API_VERSIONS, FORMAT=json, JOBS and TIME=1 may be given too.
 REPO :=
