@@ -15,7 +15,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log"
+	"log" //nolint:depguard // the registry of a test takes nothing else
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -121,7 +121,7 @@ func relative(t *testing.T, file string) string {
 }
 
 // page is something that this test's program has in it.
-var page = []byte("a page that is in the program of this test") //nolint:gochecknoglobals // the linker keeps it
+var page = []byte("a page that is in the program of this test")
 
 func finish(t *testing.T, r *dist.Release) {
 	t.Helper()
