@@ -278,9 +278,9 @@ func TestPackagesOfSystemsHoldWhatRuns(t *testing.T) {
 		"pkg.tar.zst": func(file, dir string) { run(t, nil, "tar", "--zstd", "-xf", file, "-C", dir) },
 	} {
 		t.Run(kind, func(t *testing.T) {
-			found, err := filepath.Glob(filepath.Join(m.dist, "plural[_-][0-9]*"+runtime.GOARCH+"*."+kind))
+			found, err := filepath.Glob(filepath.Join(m.dist, "plural?[0-9]*"+runtime.GOARCH+"*."+kind))
 			if alias := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]; len(found) == 0 {
-				found, err = filepath.Glob(filepath.Join(m.dist, "plural[_-][0-9]*"+alias+"*."+kind))
+				found, err = filepath.Glob(filepath.Join(m.dist, "plural?[0-9]*"+alias+"*."+kind))
 			}
 			if err != nil || len(found) != 1 {
 				t.Fatal(found, err)
