@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pluralsh/plural/test/support/needs"
 )
@@ -71,11 +72,18 @@ func TestAReleaseIsInstalledFromAFolderOfItsFiles(t *testing.T) {
 		if by == "cosign" {
 			m.cosign()
 		}
+		began := time.Now()
 		if printed := m.installs("--from", mirror, "--to", "bin", "--key", key); !strings.Contains(printed, "verified by "+by) {
 			t.Errorf("it says\n%s", printed)
 		}
 		if names := inBin(t, filepath.Join(m.home, "bin")); len(names) != len(both) {
 			t.Errorf("installed %v", names)
+		}
+		if out, err := exec.CommandContext(t.Context(), filepath.Join(m.home, "bin", "plural"), "version").CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		if by == "itself" {
+			t.Logf("bench install_sh_s %.1f s", time.Since(began).Seconds())
 		}
 		verify := exec.CommandContext(t.Context(), filepath.Join(m.home, "bin", "plural"), "version", "--verify", "--from", dist, "--key", key)
 		if out, err := verify.CombinedOutput(); err != nil {

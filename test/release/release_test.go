@@ -301,6 +301,17 @@ func TestPackagesOfSystemsHoldWhatRuns(t *testing.T) {
 					t.Error(err)
 				}
 			}
+			// Each shell reads what completes for it, and bash completes by it; the page is one that man would show.
+			bash := "source '" + filepath.Join(dir, "usr/share/bash-completion/completions/plural") + "' && complete -p plural"
+			if out := run(t, nil, "bash", "--norc", "-c", bash); !bytes.Contains(out, []byte("plural")) {
+				t.Errorf("bash: %s", out)
+			}
+			run(t, nil, needs.Program(t, "zsh", "zsh"), "-n", filepath.Join(dir, "usr/share/zsh/vendor-completions/_plural"))
+			run(t, nil, needs.Program(t, "fish", "fish"), "--no-execute", filepath.Join(dir, "usr/share/fish/vendor_completions.d/plural.fish"))
+			if page := run(t, nil, "gzip", "-dc", filepath.Join(dir, "usr/share/man/man1/plural.1.gz")); !bytes.HasPrefix(page, []byte(".")) ||
+				!bytes.Contains(page, []byte(".TH")) {
+				t.Errorf("no page of a manual: %.100s", page)
+			}
 		})
 	}
 }
