@@ -51,7 +51,7 @@ func NewCmdWait(f *cmdutil.Factory) *cobra.Command {
 	o := &options{f: f}
 	cmd := &cobra.Command{
 		Use:     "wait [NAME|service/NAME|cluster/NAME]...",
-		GroupID: cmdutil.GroupTool,
+		GroupID: cmdutil.GroupStart,
 		Short:   "Wait until services or clusters are as they should be",
 		Long: `Wait until services or clusters are as they should be.
 
