@@ -140,7 +140,7 @@ func newCmdUpdate(f *cmdutil.Factory) *cobra.Command {
 func (u *updated) write(w io.Writer) error {
 	switch {
 	case len(u.Programs) == 0:
-		_, err := fmt.Fprintf(w, "plural %s is the newest release\n", u.From)
+		_, err := fmt.Fprintf(w, "plural %s is installed already: nothing to do\n", u.From)
 		return err
 	case u.DryRun:
 		_, err := fmt.Fprintf(w, "plural %s is verified; it would replace %s\n", u.To, strings.Join(u.Programs, " and "))
