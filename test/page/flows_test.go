@@ -227,8 +227,9 @@ func byKeys(w *world) {
 	tab.at("/events")
 	tab.keys("-")
 	tab.at("/clusters/edge-2")
+	tab.sees("Sync now", "Connections of its agents") // what a key does is there when the cluster is
 	tab.keys("S")
-	tab.sees("Sync now", "plural cluster sync edge-2")
+	tab.sees("plural cluster sync edge-2")
 	tab.until("the button has the focus", `document.activeElement.matches("dialog button.main")`)
 	tab.keys("enter")
 	tab.sees("1 asked")
