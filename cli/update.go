@@ -30,7 +30,8 @@ type releasePlace struct {
 
 func (p *releasePlace) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&p.from, "from", "", "the `PLACE` of the release's files: a folder, or a mirror's URL (default GitHub)")
-	cmd.Flags().StringVar(&p.keyFile, "key", "", "the `FILE` with the public key of who signs the release, PEM (default the project's workflow)")
+	cmd.Flags().StringVar(&p.keyFile, "key", "",
+		"the `FILE` with the public key of who signs the release, PEM (default the project's workflow)")
 }
 
 func (p *releasePlace) of(version string) (*update.Place, error) {
@@ -219,7 +220,9 @@ func bring(ctx context.Context, place *update.Place, self string, dryRun bool) (
 			continue
 		}
 		if err := replace.File(dir, target, programs[name], 0o755); err != nil {
-			return nil, &ui.Err{Msg: at + " cannot be replaced", Cause: err.Error(), Fix: "as somebody who may write there, or install into a folder of your own", Err: err}
+			return nil, &ui.Err{
+				Msg: at + " cannot be replaced", Cause: err.Error(), Fix: "as somebody who may write there, or install into a folder of your own", Err: err,
+			}
 		}
 	}
 	return replaced, nil

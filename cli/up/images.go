@@ -51,7 +51,8 @@ func (o *options) useImages(w *existing.Options, given *pkg.Given) error {
 		all = append(all, p)
 	}
 	if tag, own := all[0].Tag, strings.TrimPrefix(o.factory.Version, "v"); tag != own {
-		o.factory.Say("note  the images are of %s, and this program, whose packages of hub and agent are taken, of %s", ui.Clean(tag), ui.Clean(own))
+		o.factory.Say("note  the images are of %s, and this program, whose packages of hub and agent are taken, of %s",
+			ui.Clean(tag), ui.Clean(own))
 	}
 	w.Look = func(ctx context.Context, kube dynamic.Interface) error { return o.lookForImages(ctx, kube, all) }
 	ensure := w.Packages
@@ -134,5 +135,6 @@ func (o *options) sayUnsure(unsure []ui.Problem) {
 // viaRegistry is how nodes get an image that come and go, or whose runtime is not known to take archives.
 func viaRegistry(p packed) string {
 	name := p.Repository[strings.LastIndex(p.Repository, "/")+1:]
-	return fmt.Sprintf("skopeo copy --all oci-archive:%s docker://REGISTRY/%s:%s, then --set %s.image=REGISTRY/%[2]s", p.Archive, name, p.Tag, p.pkg)
+	return fmt.Sprintf("skopeo copy --all oci-archive:%s docker://REGISTRY/%s:%s, then --set %s.image=REGISTRY/%[2]s",
+		p.Archive, name, p.Tag, p.pkg)
 }

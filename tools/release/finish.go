@@ -161,7 +161,8 @@ func clone(ctx context.Context, r *dist.Release, snapshot bool) error {
 	r.Build.Repository, r.Build.Ref, r.Build.Builder = repository, "refs/tags/"+tag, repository+"/blob/main/docs/releases.md#elsewhere"
 	if ref := os.Getenv("GITHUB_WORKFLOW_REF"); ref != "" {
 		r.Build.Builder = "https://github.com/" + ref
-		r.Build.Invocation = fmt.Sprintf("%s/actions/runs/%s/attempts/%s", repository, os.Getenv("GITHUB_RUN_ID"), os.Getenv("GITHUB_RUN_ATTEMPT"))
+		r.Build.Invocation = fmt.Sprintf("%s/actions/runs/%s/attempts/%s",
+			repository, os.Getenv("GITHUB_RUN_ID"), os.Getenv("GITHUB_RUN_ATTEMPT"))
 	}
 	switch {
 	case snapshot:
@@ -202,7 +203,8 @@ func githubToken(ctx context.Context) (string, error) {
 	}
 	defer response.Body.Close()
 	var answer struct{ Value string }
-	if response.StatusCode != http.StatusOK || json.NewDecoder(io.LimitReader(response.Body, 1<<20)).Decode(&answer) != nil || answer.Value == "" {
+	err = json.NewDecoder(io.LimitReader(response.Body, 1<<20)).Decode(&answer)
+	if response.StatusCode != http.StatusOK || err != nil || answer.Value == "" { // not its text, which may hold the token
 		return "", fmt.Errorf("ask for the workflow's identity: the answer is %s", response.Status)
 	}
 	return answer.Value, nil

@@ -21,6 +21,8 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, time.Hour) // a registry or a signer that never ends its answer
+	defer cancel()
 	root := &cobra.Command{Use: "release", Short: "Make what is shipped of what was built", SilenceUsage: true, SilenceErrors: true}
 	root.AddCommand(newCmdImage(), newCmdFinish(), newCmdPush())
 	if err := root.ExecuteContext(ctx); err != nil {

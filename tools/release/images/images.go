@@ -316,7 +316,9 @@ func (p *packing) program(to *tar.Writer, from, entry string) error {
 
 // entry writes a file, or a folder where the name ends so. All are root's, and as old as the commit.
 func (p *packing) entry(to *tar.Writer, name string, mode, size int64, from io.Reader) error {
-	header := &tar.Header{Format: tar.FormatUSTAR, Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: size, ModTime: p.Created.UTC().Truncate(time.Second)}
+	header := &tar.Header{
+		Format: tar.FormatUSTAR, Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: size, ModTime: p.Created.UTC().Truncate(time.Second),
+	}
 	if strings.HasSuffix(name, "/") {
 		header.Typeflag = tar.TypeDir
 	}

@@ -34,7 +34,9 @@ func Open(repository string, plainHTTP bool) (*remote.Repository, error) {
 	repo.PlainHTTP = plainHTTP
 	// Registries that know no referrers keep their list under a tag. Many of them let nobody delete the list before.
 	repo.SkipReferrersGC = true
-	repo.Client = &auth.Client{Client: retry.DefaultClient, Cache: auth.NewCache(), Credential: credentials.Credential(kept), ClientID: "plural-release"}
+	repo.Client = &auth.Client{
+		Client: retry.DefaultClient, Cache: auth.NewCache(), Credential: credentials.Credential(kept), ClientID: "plural-release",
+	}
 	return repo, nil
 }
 
