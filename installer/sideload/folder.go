@@ -45,11 +45,6 @@ type FolderError struct {
 // Error names the file.
 func (e *FolderError) Error() string { return e.File + ": " + e.Problem }
 
-// Fix says what writes such a folder.
-func (e *FolderError) Fix() string {
-	return "run make images in a clone, and name the folder that it writes"
-}
-
 // Unwrap is the cause, or nil.
 func (e *FolderError) Unwrap() error { return e.Err }
 
